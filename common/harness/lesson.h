@@ -1,0 +1,47 @@
+// What a lesson tells the harness, and the one call that its main() makes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/device/device.h"
+#include "common/gemm/problem.h"
+#include "common/harness/options.h"
+
+namespace harness {
+
+/// The part of D that one CTA computes; reports name the tile of the first wrong element.
+struct Tile {
+  int m = 1, n = 1;
+};
+
+/// Enqueues one run of the lesson's kernel.
+using Launch = std::function<void()>;
+
+/// A lesson that computes a gemm::Problem.
+struct Lesson {
+  int number;
+  std::string name;                 ///< "tma"
+  std::string trick;                ///< one line
+  int default_size = 4096;          ///< M = N = K on a GPU
+  int pitch_multiple = 8;           ///< elements; 8 x bf16 = the 16 bytes that TMA asks of a pitch
+  std::string likely_wait;          ///< ends the sentence "The kernel most likely waits for ..."
+  std::vector<Knob> knobs;
+  std::vector<Break> breaks;
+  std::function<Tile(const Selection&)> tile;
+  /// Does once what every launch shares (tensor maps, grid) and returns the launch itself. Called
+  /// only with m, n > 0; k may be 0.
+  std::function<Launch(device::Device&, const gemm::Problem&, const Selection&)> prepare;
+};
+
+/// The body of a GEMM lesson's main(): parses, verifies, times beside cuBLAS, reports. Returns the
+/// exit status: 0 verified; 1 wrong result; 2 usage; 3 the device failed or hung.
+int run(const Lesson& lesson, int argc, char** argv);
+
+/// Runs `body` and turns what it throws into one line on stderr and the exit status above. A Hang
+/// ends the process at once, without destructors: they would wait for the device. For lessons
+/// whose main() is not a GEMM (lesson 00).
+int guard(const std::string& program, const std::function<int()>& body);
+
+}  // namespace harness

@@ -1,0 +1,94 @@
+// The command line that every lesson shares, and the knobs and broken variants of each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/device/device.h"
+
+namespace harness {
+
+/// A command line that can't be obeyed; the message names the flag. Exit status 2.
+struct UsageError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+/// A tunable that a lesson is about. `--flag` takes one of `values`; others are refused in words.
+struct Knob {
+  std::string flag;                 ///< without the dashes, "tile"
+  std::string teaches;              ///< one line for --help
+  std::vector<std::string> values;  ///< what the lesson instantiates
+  std::string fallback;             ///< the default, one of `values`
+};
+
+/// A variant of the kernel that is broken on purpose, chosen by --break.
+struct Break {
+  std::string name;  ///< "no-phase-flip"
+  std::string what;  ///< one line for --list-breaks: what it breaks and what that does
+};
+
+/// What the user chose among a lesson's knobs and breaks.
+class Selection {
+ public:
+  const std::string& text(std::string_view knob) const;
+  int number(std::string_view knob) const;
+  /// The chosen break's name, empty for the right kernel.
+  const std::string& broken() const { return broken_; }
+  const std::map<std::string, std::string, std::less<>>& knobs() const { return knobs_; }
+
+  void set(std::string knob, std::string value) { knobs_[std::move(knob)] = std::move(value); }
+  void set_broken(std::string name) { broken_ = std::move(name); }
+
+ private:
+  std::map<std::string, std::string, std::less<>> knobs_;
+  std::string broken_;
+};
+
+enum class Init { normal, uniform, ones, zeros, index };
+enum class Mode { check_and_bench, check_only, bench_only };
+enum class Baseline { standard, best };  ///< cublasGemmEx alone, or each cuBLASLt heuristic too
+
+struct Options {
+  int m = 0, n = 0, k = 0;  ///< set to the lesson's default shape before parsing
+  float alpha = 1, beta = 0;
+  std::optional<std::int64_t> lda, ldb, ldc, ldd;  ///< pitches in elements, if the user gave them
+  std::uint64_t seed = 1;
+  Init init = Init::normal;
+  device::Choice device = device::Choice::automatic;
+  Mode mode = Mode::check_and_bench;
+  int rounds = 20;
+  bool sustained = false;
+  Baseline baseline = Baseline::standard;
+  int soak = 0;              ///< launches whose outputs are compared bit by bit
+  double time_limit_s = 30;  ///< --timeout
+  std::string json;          ///< empty: no record is written
+  Selection selection;
+  bool help = false;
+  bool list_breaks = false;
+};
+
+/// What a lesson adds to the common command line.
+struct CommandLine {
+  std::string program;  ///< "lesson03"
+  std::string trick;    ///< one line, the first of --help
+  int default_m, default_n, default_k;
+  std::vector<Knob> knobs;
+  std::vector<Break> breaks;
+};
+
+/// Parses strictly: `8k`, `-8`, 2^32+1, unknown flags and missing values throw UsageError that
+/// names the flag. `arguments` is argv without the program's name.
+Options parse(const CommandLine& command_line, std::span<const char* const> arguments);
+
+/// The text of --help: usage, common flags, the lesson's knobs with what they teach, exit status.
+std::string help(const CommandLine& command_line);
+/// The text of --list-breaks.
+std::string list_breaks(const CommandLine& command_line);
+
+}  // namespace harness

@@ -1,0 +1,54 @@
+// Right or wrong: every element of D against the oracle, within a bound that is derived, not tuned.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/harness/lesson.h"
+#include "common/harness/oracle.h"
+#include "common/harness/workload.h"
+
+namespace harness {
+
+struct WrongElement {
+  std::int64_t row, column;
+  double got, expected, bound;
+};
+
+struct Verdict {
+  std::int64_t elements = 0;              ///< of D, all of them compared
+  std::int64_t wrong = 0;
+  std::optional<WrongElement> first;      ///< the first wrong one in row-major order
+  double worst = 0;                       ///< largest |got - expected| / bound among finite ones
+  std::int64_t damaged_padding = 0;       ///< elements of D's row padding that were overwritten
+  std::int64_t damaged_guard_bytes = 0;   ///< bytes of the guard bands that were overwritten
+  bool passed() const { return wrong == 0 && damaged_padding == 0 && damaged_guard_bytes == 0; }
+};
+
+/// How far a right result may lie from alpha * sum + beta * c.
+///
+/// One rounding to bf16 (half a unit in the last place of the expected value), plus the fp32 error
+/// bound: tensor cores add k in chunks of 16 products, each addition off by at most 2^-23 of the
+/// magnitudes summed so far, so (k / 16 + 16) * 2^-23 * |alpha| * magnitude, plus the few roundings
+/// of the epilogue. There is no absolute constant: zero inputs must give zero.
+double error_bound(std::int64_t k, double alpha, double beta, double sum, double magnitude,
+                   double c);
+
+/// Judges rows [first_row, first_row + sums.size() / n) of D. `d` and `c` hold those rows with
+/// pitches `ldd` and `ldc`; `c` is empty when beta = 0. NaN is right only where NaN is expected.
+void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t first_row,
+                std::span<const __nv_bfloat16> d, std::span<const __nv_bfloat16> c,
+                std::span<const double> sums, std::span<const double> magnitudes);
+
+/// Judges all of D in blocks of rows, its padding and its guard bands.
+Verdict judge(const Workload& workload, Oracle& oracle);
+
+/// One or more lines: PASS with the worst share of the bound, or FAIL with the first wrong element,
+/// its tile, and the share of wrong elements.
+std::string describe(const Verdict& verdict, const Tile& tile);
+
+}  // namespace harness

@@ -1,0 +1,53 @@
+// A problem's operands on the host and on the device: drawn from a seed, poisoned where nothing may
+// be read, fenced where nothing may be written.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/device/device.h"
+#include "common/gemm/problem.h"
+#include "common/harness/options.h"
+
+namespace harness {
+
+/// The operands of one gemm::Problem.
+///
+/// Elements are a pure function of (seed, operand, row, column), whatever the pitch and the number
+/// of threads. Everything that is not an element holds NaN (bits 0xFFFF): the padding at the end of
+/// each row, the guard bands before and after each matrix, all of D, and all of C when beta = 0.
+class Workload {
+ public:
+  static constexpr std::int64_t guard_bytes = 4096;
+
+  /// Draws and uploads the operands. `pitch_multiple` (elements) rounds up the pitches that the
+  /// user did not give; one that the user gave must hold a row, else UsageError.
+  Workload(device::Device& device, const Options& options, int pitch_multiple);
+
+  /// What a lesson computes. k is 0 here when alpha is 0 (see gemm::Problem).
+  const gemm::Problem& problem() const { return problem_; }
+
+  /// Host copies, row-major with the problem's pitches. C is empty when beta = 0.
+  std::span<const __nv_bfloat16> host_a() const { return a_; }
+  std::span<const __nv_bfloat16> host_b() const { return b_; }
+  std::span<const __nv_bfloat16> host_c() const { return c_; }
+
+  /// Fills D, its padding and its guard bands with NaN again.
+  void poison_output();
+  /// Copies rows [first, first + count) of D, padding included, to `rows` (count * ldd elements).
+  void copy_output_rows(std::int64_t first, std::int64_t count,
+                        std::span<__nv_bfloat16> rows) const;
+  /// The number of bytes of D's guard bands that no longer hold what poison_output() put there.
+  std::int64_t damaged_guard_bytes() const;
+
+ private:
+  device::Device& device_;
+  gemm::Problem problem_{};
+  std::vector<__nv_bfloat16> a_, b_, c_;
+  device::Buffer device_a_, device_b_, device_c_, device_d_;
+};
+
+}  // namespace harness
