@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "common/device/tensor_map.h"
 
@@ -27,8 +28,8 @@ struct Extent {
 /// The shape of a launch. `shared_bytes` is dynamic shared memory per CTA; more than 48 KiB is
 /// opted into by the back end, more than the device has is refused with both numbers.
 struct LaunchShape {
-  Extent grid;
-  Extent block;
+  Extent grid{};
+  Extent block{};
   Extent cluster{};
   std::size_t shared_bytes = 0;
 };
@@ -41,15 +42,15 @@ struct Argument {
 };
 
 struct Properties {
-  std::string name;                    ///< as the driver reports it, "NVIDIA H200"
+  std::string name;  ///< as the driver reports it, "NVIDIA H200"
   int sm_count = 0;
   std::size_t l2_bytes = 0;
-  std::size_t memory_bytes = 0;        ///< total device memory
+  std::size_t memory_bytes = 0;            ///< total device memory
   std::size_t shared_bytes_per_block = 0;  ///< opt-in maximum, 232448 on Hopper
-  double max_clock_mhz = 0;            ///< boost limit of the SM clock
-  std::string pci_bus_id;              ///< empty where there is no such bus
-  int driver_version = 0;              ///< CUDA version the driver supports, 13000 for 13.0
-  int runtime_version = 0;             ///< CUDA runtime this program was built with
+  double max_clock_mhz = 0;                ///< boost limit of the SM clock
+  std::string pci_bus_id;                  ///< empty where there is no such bus
+  int driver_version = 0;                  ///< CUDA version the driver supports, 13000 for 13.0
+  int runtime_version = 0;                 ///< CUDA runtime this program was built with
 };
 
 /// A machine that runs kernels, one at a time, in the order of launch. Every member throws

@@ -25,13 +25,13 @@ std::size_t swizzle_span_bytes(Swizzle swizzle);
 /// A tensor in global memory and the box that one copy moves. Dimension 0 is the contiguous one.
 /// Rules: CUDA driver API, cuTensorMapEncodeTiled; PTX ISA section 5.5 (tensors).
 struct TensorMap {
-  std::string operand;                     ///< the name that error messages use, "A"
+  std::string operand;  ///< the name that error messages use, "A"
   ElementType type = ElementType::bf16;
-  int rank = 2;                            ///< 1 to 5
-  const void* address = nullptr;           ///< of element (0, 0, ...), in device memory
-  std::array<std::uint64_t, 5> extent{};   ///< elements in each dimension
-  std::array<std::uint64_t, 4> pitch{};    ///< bytes between neighbours in dimension 1, 2, ...
-  std::array<std::uint32_t, 5> box{};      ///< elements of the box in each dimension
+  int rank = 2;                           ///< 1 to 5
+  const void* address = nullptr;          ///< of element (0, 0, ...), in device memory
+  std::array<std::uint64_t, 5> extent{};  ///< elements in each dimension
+  std::array<std::uint64_t, 4> pitch{};   ///< bytes between neighbours in dimension 1, 2, ...
+  std::array<std::uint32_t, 5> box{};     ///< elements of the box in each dimension
   std::array<std::uint32_t, 5> stride{1, 1, 1, 1, 1};  ///< element strides
   Swizzle swizzle = Swizzle::none;
   Interleave interleave = Interleave::none;
@@ -41,9 +41,9 @@ struct TensorMap {
 
 /// A row-major matrix of `rows` x `columns` elements, `pitch` elements from row to row, read in
 /// boxes of `box_rows` x `box_columns`.
-TensorMap matrix_map(std::string operand, ElementType type, const void* address,
-                     std::uint64_t rows, std::uint64_t columns, std::uint64_t pitch,
-                     std::uint32_t box_rows, std::uint32_t box_columns, Swizzle swizzle);
+TensorMap matrix_map(std::string operand, ElementType type, const void* address, std::uint64_t rows,
+                     std::uint64_t columns, std::uint64_t pitch, std::uint32_t box_rows,
+                     std::uint32_t box_columns, Swizzle swizzle);
 
 /// Throws InvalidTensorMap if the hardware can't take `map`.
 void validate(const TensorMap& map);

@@ -39,9 +39,9 @@ struct Lesson {
 /// exit status: 0 verified; 1 wrong result; 2 usage; 3 the device failed or hung.
 int run(const Lesson& lesson, int argc, char** argv);
 
-/// Runs `body` and turns what it throws into one line on stderr and the exit status above. A Hang
-/// ends the process at once, without destructors: they would wait for the device. For lessons
-/// whose main() is not a GEMM (lesson 00).
+/// Runs `body` and turns what it throws into one line on stderr and the exit status above. For
+/// lessons whose main() is not a GEMM (lesson 00); such a body waits for its kernels through a
+/// Watchdog (watchdog.h), which does not unwind when one hangs.
 int guard(const std::string& program, const std::function<int()>& body);
 
 }  // namespace harness

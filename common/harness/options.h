@@ -33,7 +33,9 @@ struct Break {
   std::string what;  ///< one line for --list-breaks: what it breaks and what that does
 };
 
-/// What the user chose among a lesson's knobs and breaks.
+/// What the user chose among a lesson's knobs and breaks. Asking for a knob that the lesson does
+/// not have, or for the number of one that is not a number, is a mistake in the lesson:
+/// logic_error.
 class Selection {
  public:
   const std::string& text(std::string_view knob) const;
@@ -51,6 +53,9 @@ class Selection {
 };
 
 enum class Init { normal, uniform, ones, zeros, index };
+/// As the command line and the result files spell it.
+std::string_view name(Init init);
+
 enum class Mode { check_and_bench, check_only, bench_only };
 enum class Baseline { standard, best };  ///< cublasGemmEx alone, or each cuBLASLt heuristic too
 
@@ -77,16 +82,20 @@ struct Options {
 struct CommandLine {
   std::string program;  ///< "lesson03"
   std::string trick;    ///< one line, the first of --help
-  int default_m, default_n, default_k;
+  int default_m = 0, default_n = 0, default_k = 0;
   std::vector<Knob> knobs;
   std::vector<Break> breaks;
+  /// Common flags that mean nothing to this program ("--alpha"): --help and parse() leave them out.
+  std::vector<std::string> omitted = {};
 };
 
 /// Parses strictly: `8k`, `-8`, 2^32+1, unknown flags and missing values throw UsageError that
-/// names the flag. `arguments` is argv without the program's name.
+/// names the flag. `arguments` is argv without the program's name. --help ends the parse: what
+/// follows it is not looked at.
 Options parse(const CommandLine& command_line, std::span<const char* const> arguments);
 
-/// The text of --help: usage, common flags, the lesson's knobs with what they teach, exit status.
+/// The text of --help: usage, common flags, the lesson's knobs with what they teach, exit statuses,
+/// examples. At most 100 columns.
 std::string help(const CommandLine& command_line);
 /// The text of --list-breaks.
 std::string list_breaks(const CommandLine& command_line);

@@ -27,9 +27,9 @@ class Oracle {
 /// Double precision, blocked, on all cores; 1024^3 takes about a second on two.
 std::unique_ptr<Oracle> cpu_oracle(const Workload& workload);
 
-/// cublasGemmEx, bf16 inputs, fp32 accumulation and output, no reduced-precision reduction. A few
-/// elements are first compared with double precision: if they differ the oracle itself is off, and
-/// device::Failure says so, so that no lesson is blamed for it.
+/// cublasGemmEx, bf16 inputs, fp32 accumulation and output, no reduced-precision reduction. Of what
+/// a call of rows() computes, 64 elements are compared with double precision: if one differs, the
+/// oracle itself is off, and device::Failure says so, so that no lesson is blamed for it.
 std::unique_ptr<Oracle> cublas_oracle(device::Device& device, const Workload& workload);
 
 }  // namespace harness

@@ -20,26 +20,32 @@ struct WrongElement {
 };
 
 struct Verdict {
-  std::int64_t elements = 0;              ///< of D, all of them compared
+  std::int64_t elements = 0;  ///< of D, all of them compared
   std::int64_t wrong = 0;
-  std::optional<WrongElement> first;      ///< the first wrong one in row-major order
-  double worst = 0;                       ///< largest |got - expected| / bound among finite ones
-  std::int64_t damaged_padding = 0;       ///< elements of D's row padding that were overwritten
-  std::int64_t damaged_guard_bytes = 0;   ///< bytes of the guard bands that were overwritten
+  std::optional<WrongElement> first;     ///< the first wrong one in row-major order
+  double worst = 0;                      ///< largest |got - expected| / bound, NaN left out
+  std::int64_t damaged_padding = 0;      ///< elements of D's row padding that were overwritten
+  std::int64_t damaged_guard_bytes = 0;  ///< bytes of the guard bands that were overwritten
   bool passed() const { return wrong == 0 && damaged_padding == 0 && damaged_guard_bytes == 0; }
 };
 
+/// How far fp32 accumulation may take sum_k a b from its exact value: (k / 16 + 16) * 2^-23 *
+/// magnitude, where magnitude = sum_k |a||b|. Tensor cores add k in chunks of 16 products and keep
+/// 24 bits of each result. The derivation stands beside the definition.
+double accumulation_bound(std::int64_t k, double magnitude);
+
 /// How far a right result may lie from alpha * sum + beta * c.
 ///
-/// One rounding to bf16 (half a unit in the last place of the expected value), plus the fp32 error
-/// bound: tensor cores add k in chunks of 16 products, each addition off by at most 2^-23 of the
-/// magnitudes summed so far, so (k / 16 + 16) * 2^-23 * |alpha| * magnitude, plus the few roundings
-/// of the epilogue. There is no absolute constant: zero inputs must give zero.
+/// One rounding to bf16 (half a unit in the last place of the expected value), plus
+/// |alpha| * accumulation_bound, plus the few roundings of the epilogue. No constant makes small
+/// values free: zero inputs must give zero. Where inf or NaN is expected the bound is 0. Infinity
+/// is held against it as 2^128: bf16 rounds to inf what it would round to 2^128 with more exponent.
 double error_bound(std::int64_t k, double alpha, double beta, double sum, double magnitude,
                    double c);
 
-/// Judges rows [first_row, first_row + sums.size() / n) of D. `d` and `c` hold those rows with
-/// pitches `ldd` and `ldc`; `c` is empty when beta = 0. NaN is right only where NaN is expected.
+/// Judges rows [first_row, first_row + d.size() / ldd) of D and their padding. `d` and `c` hold
+/// those rows with pitches `ldd` and `ldc`; `c` is empty when beta = 0. NaN is right only where NaN
+/// is expected.
 void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t first_row,
                 std::span<const __nv_bfloat16> d, std::span<const __nv_bfloat16> c,
                 std::span<const double> sums, std::span<const double> magnitudes);

@@ -17,20 +17,27 @@ namespace harness {
 /// The operands of one gemm::Problem.
 ///
 /// Elements are a pure function of (seed, operand, row, column), whatever the pitch and the number
-/// of threads. Everything that is not an element holds NaN (bits 0xFFFF): the padding at the end of
-/// each row, the guard bands before and after each matrix, all of D, and all of C when beta = 0.
+/// of threads: normal N(0, 1); uniform on [-1, 1); ones; zeros; or index, small integers of which a
+/// neighbour, or an element a power of two away, is never the same: (row + s * column) mod 17 - 8
+/// with s = 3 in A, 5 in B, 7 in C. All are rounded to bf16, the last three exactly.
+///
+/// Everything that is not an element holds NaN (bits 0xFFFF): the padding at the end of each row,
+/// the guard bands before and after each matrix, all of D, all of C when beta = 0, and all of A and
+/// B when alpha = 0.
 class Workload {
  public:
   static constexpr std::int64_t guard_bytes = 4096;
 
   /// Draws and uploads the operands. `pitch_multiple` (elements) rounds up the pitches that the
-  /// user did not give; one that the user gave must hold a row, else UsageError.
+  /// user did not give. One that the user gave must hold a row and be such a multiple, else
+  /// UsageError. device::Failure where the device has too little memory.
   Workload(device::Device& device, const Options& options, int pitch_multiple);
 
   /// What a lesson computes. k is 0 here when alpha is 0 (see gemm::Problem).
   const gemm::Problem& problem() const { return problem_; }
 
-  /// Host copies, row-major with the problem's pitches. C is empty when beta = 0.
+  /// Host copies, row-major with the problem's pitches. A and B are empty when alpha = 0, C when
+  /// beta = 0.
   std::span<const __nv_bfloat16> host_a() const { return a_; }
   std::span<const __nv_bfloat16> host_b() const { return b_; }
   std::span<const __nv_bfloat16> host_c() const { return c_; }

@@ -1,0 +1,144 @@
+# Builds, tests and plots the course; `make help` lists the targets, `make -n TARGET` the commands.
+# What is generated lies in build/, what is installed in .venv/.
+
+MAKEFLAGS += --jobs=$(shell nproc) --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDEXPANSION:
+.DEFAULT_GOAL := help
+.PHONY: help setup toolkit lessons test test-gpu bench plots tables format clean FORCE
+
+CXXFLAGS ?= -O2
+CUDAHOSTCXX ?= $(CXX)
+PYTHON := .venv/bin/python
+
+lesson_sources := $(sort $(wildcard lessons/lesson[0-9][0-9]_*.cu))
+lessons := $(foreach source,$(notdir $(lesson_sources)),$(firstword $(subst _, ,$(source))))
+
+## help: list the targets
+help:
+	@sed -n 's/^## \([^:]*\): \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+## setup: install what is missing of Catch2, matplotlib and a disassembler, and look for nvcc
+setup:
+	@tools/setup.sh
+
+## toolkit: install a CUDA compiler from PyPI into .venv, for a machine without one
+toolkit: .venv/toolkit/nvidia/cu13/bin/nvcc
+
+.venv/toolkit/nvidia/cu13/bin/nvcc: tools/toolkit.txt
+	@tools/setup.sh toolkit
+
+# ---- The toolkit, found anew by each call; what depends on it is rebuilt when it is another one.
+
+ifneq ($(filter-out help setup toolkit diff% plots tables format clean,$(or $(MAKECMDGOALS),help)),)
+include build/toolchain.mk
+endif
+
+build/toolchain.mk: FORCE
+	@mkdir -p build
+	@tools/toolchain.sh >$@.new || { rm $@.new; exit 1; }
+	@echo '# Host compilers: $(CXX) $(CXXFLAGS), $(CUDAHOSTCXX)' >>$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+rules := Makefile build/toolchain.mk
+
+# ---- Lessons: device code. The PTX that ptxas assembles is kept and put into the program.
+
+# Not -arch=sm_90a: from nvcc 12.9 on, that also compiles for compute_90, which rejects wgmma.
+nvcc_flags := -std=c++20 -O3 -lineinfo -gencode arch=compute_90a,code=sm_90a -Xptxas -v -I. \
+    -Xcompiler -Wall,-Wextra,-Werror
+
+## lessonNN: build ./lessonNN
+$(lessons): %: build/%.o build/%.ptx.o build/libcommon.a
+	@echo "link $@"
+	@$(CXX) $(filter %.o %.a,$^) -o $@ $(link_flags)
+
+lesson%:
+	@echo "There is no lesson $*: lessons/ has $(lessons)." >&2; exit 1
+
+## lessons: build all of them
+lessons: $(lessons)
+
+build/lesson%.o build/lesson%.ptx build/lesson%.cubin: $$(wildcard lessons/lesson$$*_*.cu) \
+    tools/check_ptxas_log.sh $(rules)
+	@echo "nvcc $<"
+	@rm -rf build/lesson$* && mkdir build/lesson$*
+	@$(NVCC_PATH) -ccbin $(CUDAHOSTCXX) $(nvcc_flags) -keep -keep-dir build/lesson$* \
+	    -MD -MP -MF build/lesson$*.d -c $< -o build/lesson$*.o >build/lesson$*.ptxas.log 2>&1 || \
+	    { grep -v '^ptxas info\|bytes stack frame' build/lesson$*.ptxas.log >&2; exit 1; }
+	@tools/check_ptxas_log.sh build/lesson$*.ptxas.log
+	@mv build/lesson$*/*.ptx build/lesson$*.ptx
+	@mv build/lesson$*/*.cubin build/lesson$*.cubin
+	@rm -r build/lesson$*
+
+$(lessons:%=build/%.ptx.o): build/%.ptx.o: build/%.ptx tools/ptx.S $(rules)
+	@$(CXX) -c -DPTX_FILE='"$<"' tools/ptx.S -o $@
+
+# ---- Everything else: host code.
+
+host_flags := -std=c++20 -Wall -Wextra -Werror -I. \
+    -isystem $(CUDA_INCLUDE) -isystem .venv/catch2/catch2/install/include
+# A kernel's registration is wrapped to learn its name (common/device/kernel_registry.cc). cuBLAS is
+# loaded at run time, from the folder that the rpath names.
+link_flags = -Wl,--wrap=__cudaRegisterFunction -Wl,--enable-new-dtags,-rpath,$(CUBLAS_FOLDER) \
+    -L$(CUDART_FOLDER) -lcudart_static -ldl -lrt -lpthread
+# Catch2 v2 is a header; v3 is a library too.
+catch2_library = $(shell $(CXX) -E -x c++ -include catch2/catch_test_macros.hpp /dev/null \
+    >/dev/null 2>&1 && echo -lCatch2)
+
+common_objects := $(patsubst %.cc,build/%.o,$(wildcard common/*/*.cc))
+unit_objects := $(patsubst %.cc,build/%.o,$(wildcard tests/unit/*.cc))
+
+build/%.o: %.cc $(rules)
+	@echo "g++  $<"
+	@mkdir -p $(@D)
+	@$(CXX) $(host_flags) $(CXXFLAGS) -MD -MP -c $< -o $@
+
+build/libcommon.a: $(common_objects)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(unit_objects): | setup
+
+build/unit_tests: $(unit_objects) build/libcommon.a
+	@echo "link $@"
+	@$(CXX) $^ -o $@ $(link_flags) $(catch2_library)
+
+# ---- Tests, measurements, figures.
+
+## test: run every test that needs no GPU
+test: setup lessons build/unit_tests
+	@$(PYTHON) tests/run.py
+
+## test-gpu: check every lesson on this machine's Hopper GPU
+test-gpu: setup lessons
+	@$(PYTHON) tests/gpu/run.py
+
+## bench: measure every lesson on this machine's Hopper GPU, into plots/data
+bench: setup lessons
+	@$(PYTHON) tests/gpu/bench.py
+
+## plots: draw the figures from plots/data
+plots: setup
+	@$(PYTHON) plots/ladder.py
+	@$(PYTHON) plots/roofline.py
+
+## tables: write the tables of README.md and docs/ from plots/data
+tables: setup
+	@$(PYTHON) plots/tables.py
+
+## diffNN: show lesson NN against the one before it
+diff%:
+	@before=$$(ls lessons/lesson$$(printf %02d $$(expr $* - 1))_*.cu) && \
+	    git diff --no-index $$before lessons/lesson$*_*.cu; [ $$? -le 1 ]
+
+## format: run clang-format over the sources
+format:
+	@clang-format -i $(shell find common lessons tests -name '*.h' -o -name '*.cuh' -o -name '*.cc' \
+	    -o -name '*.cu')
+
+## clean: remove what was built; .venv stays
+clean:
+	@rm -rf build lesson[0-9][0-9]
+
+-include $(wildcard build/*.d build/common/*/*.d build/tests/unit/*.d)

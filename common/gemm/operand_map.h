@@ -1,0 +1,28 @@
+// The tensor maps of A and B.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "common/device/device.h"
+
+namespace gemm {
+
+/// The tensor map of a K-major operand (rows x k, `pitch` elements from row to row), copied in
+/// boxes of `box_rows` x `box_k` with the swizzle that fits a 128-byte row.
+///
+/// A map can't describe an empty tensor, but for k = 0 a kernel copies nothing: the map then shows
+/// one column that nobody reads.
+inline CUtensorMap operand_map(device::Device& device, std::string name,
+                               const __nv_bfloat16* matrix, int rows, int k, std::int64_t pitch,
+                               int box_rows, int box_k) {
+  return device.encode(device::matrix_map(std::move(name), device::ElementType::bf16, matrix, rows,
+                                          std::max(k, 1), pitch, box_rows, box_k,
+                                          device::Swizzle::b128));
+}
+
+}  // namespace gemm

@@ -1,0 +1,22 @@
+// What a lesson is timed beside: the library that it is trying to catch up with.
+#pragma once
+
+#include <vector>
+
+#include "common/device/device.h"
+#include "common/gemm/problem.h"
+#include "common/harness/options.h"
+#include "common/harness/timing.h"
+
+namespace harness {
+
+/// The library's ways to compute `problem`, k > 0, on the same A, B and C into a D of their own.
+///
+/// The first is the library as one calls it: cublasGemmEx; with beta != 0 cublasLtMatmul with its
+/// own first choice of algorithm, because cublasGemmEx overwrites C. With Baseline::best there
+/// follow up to eight of the algorithms that cuBLASLt's heuristics suggest for a workspace of
+/// 256 MiB. CUDA back end only.
+std::vector<Contender> library_contenders(device::Device& device, const gemm::Problem& problem,
+                                          Baseline baseline);
+
+}  // namespace harness

@@ -1,0 +1,40 @@
+#include "common/harness/machine.h"
+
+#include "common/device/concat.h"
+#include "common/device/diagnosis.h"
+#include "common/harness/cublas_library.h"
+
+namespace harness {
+namespace {
+
+std::optional<std::string> built_commit() {
+#ifdef BUILD_COMMIT
+  return BUILD_COMMIT;
+#else
+  return std::nullopt;
+#endif
+}
+
+}  // namespace
+
+Machine describe_machine(const device::Device& device) {
+  const device::Properties& properties = device.properties();
+  Machine machine{.gpu = properties.name,
+                  .sm_count = properties.sm_count,
+                  .max_sm_clock_mhz = properties.max_clock_mhz,
+                  .driver = device::version_text(properties.driver_version),
+                  .runtime = device::version_text(properties.runtime_version),
+                  .cublas = {},
+                  .commit = built_commit()};
+  if (device.backend() == device::Backend::cuda) machine.cublas = cublas_version();
+  return machine;
+}
+
+std::string banner(const Machine& machine) {
+  std::string text = device::concat(machine.gpu, ", ", device::counted(machine.sm_count, "SM"),
+                                    ", CUDA ", machine.runtime, " (driver ", machine.driver, ")");
+  if (machine.cublas) text += ", cuBLAS " + *machine.cublas;
+  return text;
+}
+
+}  // namespace harness

@@ -1,0 +1,84 @@
+// The result file: one line of JSON a run. docs/result-files.md says what each key means.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/gemm/problem.h"
+#include "common/harness/benchmark.h"
+#include "common/harness/clocks.h"
+#include "common/harness/json.h"
+#include "common/harness/machine.h"
+#include "common/harness/options.h"
+#include "common/harness/timing.h"
+#include "common/harness/verdict.h"
+
+namespace harness {
+
+/// Launches whose outputs were compared bit by bit with the first one's.
+struct Soak {
+  int launches = 0;
+  std::optional<int> first_difference;  ///< counted from 1, so 2 at the least
+};
+
+/// What was checked, and against what.
+struct CheckedVerdict {
+  Verdict verdict;
+  std::string oracle;  ///< "cuBLAS 13.1.0, fp32"; empty when D has no elements
+  std::optional<Soak> soak;
+  bool passed() const { return verdict.passed() && !(soak && soak->first_difference); }
+};
+
+/// A run of a GEMM lesson.
+struct GemmRun {
+  int lesson = 0;
+  std::string name;  ///< "tma"
+  Options options;
+  gemm::Problem problem{};                ///< for its pitches
+  std::optional<CheckedVerdict> checked;  ///< empty with --bench
+  std::optional<Benchmark> benchmark;     ///< empty when nothing was timed
+  Machine machine;
+};
+
+/// A limit of the card that lesson 00 measured.
+struct Ceiling {
+  std::string name;                 ///< "copy" or "wgmma"
+  std::optional<std::string> init;  ///< the data it was measured on, "normal"
+  double value = 0;                 ///< per second, in `unit`
+  std::string unit;                 ///< "B/s" or "FLOP/s"
+  Timing timing;
+};
+
+/// A run of lesson 00.
+struct RooflineRun {
+  int lesson = 0;
+  std::string name;  ///< "roofline"
+  Selection selection;
+  std::vector<Ceiling> ceilings;
+  double ridge_flop_per_byte = 0;
+  Machine machine;
+  GpuState before, after;
+};
+
+/// The records of these runs, dated now.
+Json record(const GemmRun& run);
+Json record(const RooflineRun& run);
+
+/// The file of --json. It is written beside its path and renamed into place, so that a run that
+/// fails leaves the old file whole and no half of a new one.
+class RecordFile {
+ public:
+  /// Finds out whether `path` can be written, without changing it; throws UsageError if not. An
+  /// empty path means that no record is wanted.
+  explicit RecordFile(const std::string& path);
+
+  /// Replaces the file by `record` and a newline. Throws device::Failure when the disk refuses.
+  void write(const Json& record) const;
+
+ private:
+  std::string path_;       ///< empty: write() does nothing
+  std::string temporary_;  ///< empty: `path_` is no regular file (/dev/stdout), written as it is
+};
+
+}  // namespace harness

@@ -1,0 +1,113 @@
+#include "common/harness/report.h"
+
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/device/concat.h"
+#include "common/harness/statistics.h"
+
+namespace harness {
+namespace {
+
+/// `number` with `digits` significant digits.
+std::string significant(double number, int digits) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, number);
+  return text.data();
+}
+
+std::string describe(const Soak& soak) {
+  if (!soak.first_difference) {
+    return device::concat("PASS: ", soak.launches, " launches, the same bits each time.");
+  }
+  return device::concat("FAIL: launch ", *soak.first_difference, " of ", soak.launches,
+                        " gave other bits than launch 1. A kernel that adds in a fixed order gives "
+                        "the same bits each time, so suspect a race.");
+}
+
+/// "0.402 ms (0.399 .. 0.407)   341.9 TFLOP/s": the figure and its quartiles.
+std::string describe(const TimedContender& contender) {
+  const Timing& timing = contender.timing;
+  const Summary spread = summarize(timing.samples_ms);
+  std::string text = device::concat(
+      significant(timing.ms, 4), " ms (", significant(spread.lower_quartile, 4), " .. ",
+      significant(spread.upper_quartile, 4), ")   ", significant(contender.tflops, 4), " TFLOP/s");
+  if (timing.sm_clock_mhz) text += device::concat("   ", *timing.sm_clock_mhz, " MHz");
+  if (timing.power_w) text += device::concat("   ", significant(*timing.power_w, 3), " W");
+  return text;
+}
+
+std::string describe(const Ratio& ratio, const Protocol& protocol) {
+  std::string text = significant(ratio.standard, 3) + " of cuBLAS";
+  if (ratio.best) text += ", " + significant(*ratio.best, 3) + " of its best";
+  const std::string rounds =
+      protocol.rounds
+          ? device::concat("median of ", device::counted(*protocol.rounds, "round"), ", ")
+          : "";
+  return text + " (" + rounds + protocol.text + ")";
+}
+
+/// "SM 1980 -> 1755 MHz, power 118 -> 301 W", as far as NVML said.
+std::string describe_change(const GpuState& before, const GpuState& after) {
+  std::string text;
+  if (before.sm_clock_mhz && after.sm_clock_mhz) {
+    text = device::concat("SM ", *before.sm_clock_mhz, " -> ", *after.sm_clock_mhz, " MHz");
+  }
+  if (before.power_w && after.power_w) {
+    text += device::concat(text.empty() ? "" : ", ", "power ", significant(*before.power_w, 3),
+                           " -> ", significant(*after.power_w, 3), " W");
+  }
+  return text;
+}
+
+}  // namespace
+
+void report(std::ostream& out, std::string_view head, std::string_view text) {
+  constexpr std::size_t column = 9;
+  out << head << std::string(head.size() < column ? column - head.size() : 1, ' ');
+  for (const char c : text) {
+    out << c;
+    if (c == '\n') out << std::string(column, ' ');
+  }
+  out << std::endl;
+}
+
+void report(std::ostream& out, const CheckedVerdict& checked, const Tile& tile,
+            const std::string& broken) {
+  std::string text = describe(checked.verdict, tile);
+  if (!broken.empty() && checked.verdict.passed()) {
+    text.replace(0, std::string_view("PASS").size(),
+                 "PASS (by luck: what --break " + broken + " breaks did not show this time)");
+  }
+  report(out, "verify", text);
+  report(out, "oracle", checked.oracle);
+  if (checked.soak) report(out, "soak", describe(*checked.soak));
+}
+
+void report(std::ostream& out, const Benchmark& benchmark) {
+  const std::vector<TimedContender>& contenders = benchmark.contenders;
+  report(out, "time", describe(contenders[0]));
+  report(out, "cuBLAS", describe(contenders[1]) + "   " + contenders[1].name);
+  for (const TimedContender& contender : contenders) {
+    if (contender.role == "candidate" && contender.name == benchmark.ratio.best_contender) {
+      report(out, "best", describe(contender) + "   " + contender.name);
+    }
+  }
+  report(out, "ratio", describe(benchmark.ratio, benchmark.protocol));
+
+  const std::string change = describe_change(benchmark.before, benchmark.after);
+  if (!change.empty()) report(out, "clock", change);
+  for (const TimedContender& contender : contenders) {
+    if (contender.timing.late > 0) {
+      report(out, "note",
+             device::concat(contender.timing.late, " of ", contender.timing.launches,
+                            " samples of ", contender.name,
+                            " may hold the cost of launching: the host did not run ahead."));
+    }
+  }
+}
+
+}  // namespace harness

@@ -1,0 +1,161 @@
+// Lesson 03 - tma: the copy engine fills the tile.
+//
+//   make lesson03 && ./lesson03
+//
+// In lesson 02 every thread computed addresses, loaded 16 bytes at a time into registers and stored
+// them swizzled. Here one thread asks the copy engine (TMA) for a whole box: it computes the
+// addresses, writes the swizzled tile straight into shared memory, fills what lies outside the
+// matrix with zeros, and reports to an mbarrier when the bytes have landed.
+//
+// One buffer: load, wait, compute, wait. Only other CTAs on the same SM fill the gaps.
+//
+// The note: docs/lesson03_tma.md
+#include <cuda_bf16.h>
+
+#include "common/gemm/epilogue.cuh"
+#include "common/gemm/operand_map.h"
+#include "common/gemm/problem.h"
+#include "common/harness/lesson.h"
+#include "common/ptx/address.cuh"
+#include "common/ptx/descriptor.h"
+#include "common/ptx/fence.cuh"
+#include "common/ptx/mbarrier.cuh"
+#include "common/ptx/tma.cuh"
+#include "common/ptx/wgmma.cuh"
+
+namespace {
+
+constexpr int threads = 128;  // one warpgroup
+constexpr int tile_k = 64;    // 64 bf16 = 128 bytes, one row of the swizzle pattern
+constexpr int row_bytes = 2 * tile_k;
+
+enum class Break { none, no_full_wait, no_phase_flip, no_reuse_barrier, short_expect, long_expect };
+
+template <int tile_m, int tile_n, Break broken>
+__global__ void __launch_bounds__(threads)
+    gemm_tma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+             const gemm::Problem p) {
+  // The swizzle works on address bits: both tiles must start on a multiple of 1024 bytes.
+  extern __shared__ __align__(1024) unsigned char shared[];
+  unsigned char* const tile_a = shared;
+  unsigned char* const tile_b = shared + tile_m * row_bytes;
+  __shared__ ptx::Mbarrier full;
+
+  constexpr int tile_bytes = (tile_m + tile_n) * row_bytes;
+  constexpr int expected_bytes = broken == Break::short_expect  ? tile_m * row_bytes
+                                 : broken == Break::long_expect ? tile_bytes + 16
+                                                                : tile_bytes;
+
+  const int tiles_n = (p.n + tile_n - 1) / tile_n;
+  const int first_row = blockIdx.x / tiles_n * tile_m;
+  const int first_column = blockIdx.x % tiles_n * tile_n;
+
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(full, 1);  // one arrival a phase: thread 0's, with the bytes to come
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+
+  float accumulator[tile_m / 64][tile_n / 2] = {};  // a wgmma is 64 rows tall
+  unsigned phase = 0;
+
+  for (int k = 0; k < p.k; k += tile_k) {
+    if (threadIdx.x == 0) {
+      ptx::mbarrier_arrive_expect_tx(full, expected_bytes);
+      ptx::tma_load_2d(tile_a, map_a, k, first_row, full);
+      ptx::tma_load_2d(tile_b, map_b, k, first_column, full);
+    }
+    if constexpr (broken != Break::no_full_wait) ptx::mbarrier_wait(full, phase);
+    if constexpr (broken != Break::no_phase_flip) phase ^= 1;
+
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int slice = 0; slice < tile_k / 16; ++slice) {
+      const auto b = ptx::k_major_descriptor(ptx::shared_address(tile_b) + 32 * slice);
+#pragma unroll
+      for (int i = 0; i < tile_m / 64; ++i) {
+        const auto a =
+            ptx::k_major_descriptor(ptx::shared_address(tile_a) + 64 * row_bytes * i + 32 * slice);
+        ptx::wgmma_m64k16<tile_n>(accumulator[i], a, b, true);
+      }
+    }
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>(accumulator);
+    // The other warps' products may still read the tiles that the next round overwrites.
+    if constexpr (broken != Break::no_reuse_barrier) __syncthreads();
+  }
+
+#pragma unroll
+  for (int i = 0; i < tile_m / 64; ++i) {
+    gemm::store_accumulator<tile_n>(accumulator[i], p, first_row + 64 * i, first_column);
+  }
+}
+
+using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem);
+
+Kernel kernel_for(const harness::Selection& selection) {
+  const std::string& broken = selection.broken();
+  const std::string& tile = selection.text("tile");
+  if (!broken.empty() && tile != "128x128") {
+    throw harness::UsageError("--break " + broken + " runs with --tile 128x128 only.");
+  }
+  if (broken == "no-full-wait") return gemm_tma<128, 128, Break::no_full_wait>;
+  if (broken == "no-phase-flip") return gemm_tma<128, 128, Break::no_phase_flip>;
+  if (broken == "no-reuse-barrier") return gemm_tma<128, 128, Break::no_reuse_barrier>;
+  if (broken == "short-expect") return gemm_tma<128, 128, Break::short_expect>;
+  if (broken == "long-expect") return gemm_tma<128, 128, Break::long_expect>;
+  if (tile == "64x64") return gemm_tma<64, 64, Break::none>;
+  if (tile == "64x128") return gemm_tma<64, 128, Break::none>;
+  if (tile == "64x256") return gemm_tma<64, 256, Break::none>;
+  return gemm_tma<128, 128, Break::none>;
+}
+
+harness::Tile tile_of(const harness::Selection& selection) {
+  const std::string& tile = selection.text("tile");
+  return {std::stoi(tile), std::stoi(tile.substr(tile.find('x') + 1))};
+}
+
+harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
+                        const harness::Selection& selection) {
+  const auto [tile_m, tile_n] = tile_of(selection);
+  const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
+  const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
+  const device::LaunchShape shape{.grid = {tiles_m * tiles_n},
+                                  .block = {threads},
+                                  .shared_bytes = std::size_t(tile_m + tile_n) * row_bytes};
+
+  const CUtensorMap map_a =
+      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
+  const CUtensorMap map_b =
+      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
+  const Kernel kernel = kernel_for(selection);
+  return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem); };
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const harness::Lesson lesson{
+      .number = 3,
+      .name = "tma",
+      .trick = "the copy engine fills the tile; one buffer: load, wait, compute",
+      .likely_wait =
+          "`full`, the mbarrier that counts the tiles' bytes: a phase completes only when "
+          "as many bytes have come as expect_tx announced",
+      .knobs = {{"tile",
+                 "rows x columns of D that a CTA computes: a larger tile reads A and B less often",
+                 {"64x64", "64x128", "64x256", "128x128"},
+                 "128x128"}},
+      .breaks = {{"no-full-wait", "multiplies without waiting for the bytes to land"},
+                 {"no-phase-flip",
+                  "waits for parity 0 in every round: from the second on, for the past"},
+                 {"no-reuse-barrier",
+                  "lets thread 0 refill the tiles while other warps' wgmmas read them"},
+                 {"short-expect",
+                  "announces the bytes of A only: B's count towards the next phase, a hang"},
+                 {"long-expect", "announces 16 bytes too many: the phase never completes, a hang"}},
+      .tile = tile_of,
+      .prepare = prepare,
+  };
+  return harness::run(lesson, argc, argv);
+}

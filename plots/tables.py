@@ -1,0 +1,244 @@
+"""Writes the measured tables of README.md and docs/ from result files.
+
+A table stands between two lines of its own:
+
+    <!-- table: lesson03 protocol=sustained -->
+    <!-- end -->
+
+`ladder` has all lessons, `lessonNN` one lesson's shapes and knobs, `ceilings` lesson 00's figures.
+`init=` (default normal) and `protocol=` (default interleaved) choose the runs.
+"""
+
+import itertools
+import math
+import os
+import pathlib
+import re
+
+import command
+import results
+
+_BEGIN = "<!-- table: "
+_MARKER = re.compile(re.escape(_BEGIN) + r"(?P<name>\w+)(?P<options>( \w+=\w+)*) -->")
+_END = "<!-- end -->"
+_DEFAULTS = {"init": "normal", "protocol": "interleaved"}
+_TRICK = re.compile(r'\.trick\s*=\s*((?:"[^"]*"\s*)+)')
+_NOTHING = "–"
+
+
+def main():
+    parser = command.Parser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; say what is stale")
+    parser.add_argument(
+        "--docs",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="PAGE",
+        default=[
+            command.near(results.REPOSITORY / "README.md"),
+            *map(command.near, sorted((results.REPOSITORY / "docs").glob("*.md"))),
+        ],
+        help="the pages whose tables to write (default: README.md and docs/*.md)",
+    )
+    arguments = parser.parse_args()
+
+    loaded = results.load(arguments.files)
+    results.require_one_gpu(loaded.runs + loaded.rooflines)
+    pages = {page: _read(page) for page in arguments.docs}
+    rewritten = {page: rewrite(page, text, loaded) for page, text in pages.items()}
+    if left_out := loaded.left_out():
+        command.say(left_out)
+    if arguments.check:
+        stale = [(page, name) for page, (_, names) in rewritten.items() for name in names]
+        for page, name in stale:
+            command.say(f"{page}: the table {name} is stale; `make tables` writes it anew")
+        return 1 if stale else 0
+    for page, (text, stale) in rewritten.items():
+        if stale:
+            command.replace(page, text.encode())
+            print(page)
+    return 0
+
+
+def rewrite(page, text, loaded):
+    """The page with all its tables made anew, and the names of those that were not so before."""
+    lines = text.split("\n")
+    out, stale = [], []
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        out.append(line)
+        index += 1
+        if not line.startswith(_BEGIN):
+            continue
+        where = f"{page}:{index}"
+        marker = _MARKER.fullmatch(line)
+        if not marker:
+            raise results.BadResults(f"{where}: the marker is not like {_BEGIN}NAME KEY=VALUE -->")
+        old = list(itertools.takewhile(lambda line: line != _END, lines[index:]))
+        if index + len(old) == len(lines) or any(line.startswith(_BEGIN) for line in old):
+            raise results.BadResults(f"{where}: no line {_END} ends this table")
+        new = _table(where, page, marker, loaded)
+        if new != old:
+            stale.append(marker["name"])
+        out += new
+        index += len(old)
+    return "\n".join(out), stale
+
+
+def _table(where, page, marker, loaded):
+    """The lines between the markers."""
+    options = dict(_DEFAULTS)
+    for key, value in re.findall(r"(\w+)=(\w+)", marker["options"]):
+        if key not in options:
+            raise results.BadResults(
+                f"{where}: the option {key} is not known, only init and protocol"
+            )
+        options[key] = value
+    chosen = (options["init"], options["protocol"])
+    runs = [run for run in loaded.runs if (run.problem.init, run.protocol) == chosen]
+
+    name = marker["name"]
+    if name == "ceilings":
+        sources, make = loaded.rooflines, _ceilings
+    elif name == "ladder":
+        sources, make = [run for run in runs if run.problem.is_plain], _ladder
+    elif re.fullmatch(r"lesson\d\d", name):
+        sources, make = [run for run in runs if run.lesson == int(name[-2:])], _lesson
+    else:
+        raise results.BadResults(
+            f"{where}: the table {name} is not known, only ladder, lessonNN and ceilings"
+        )
+    if not sources:
+        raise loaded.nothing(f"measurement for the table {name}", where)
+    table, remarks = make(sources, page)
+    if sources is not loaded.rooflines:
+        remarks.append(results.conditions(sources))
+    caption = "; ".join([*remarks, results.provenance(sources)])
+    return [*table, "", f"<sub>{caption[0].upper()}{caption[1:]}.</sub>"]
+
+
+def _ladder(runs, page):
+    """A row a lesson, a column a size."""
+    best = results.fastest(runs)
+    shapes = sorted({shape for _, shape in best}, key=results.work)
+    library = results.library_tflops(runs)
+    rows = []
+    for lesson in sorted({lesson for lesson, _ in best}):
+        at_shapes = [best.get((lesson, shape)) for shape in shapes]
+        cells = [
+            (
+                f"{results.three_digits(run.timed.tflops)} ({results.percent(run.share)})"
+                if run
+                else _NOTHING
+            )
+            for run in at_shapes
+        ]
+        rows.append([*_title(lesson, page), *cells])
+    rows.append(["cuBLAS", "", *(results.three_digits(library[shape]) for shape in shapes)])
+    head = ["lesson", "trick", *map(results.shape_label, shapes)]
+    remarks = ["TFLOP/s, in brackets the share of cuBLAS's speed"]
+    if len(best) < len(runs):
+        remarks.append("each lesson at its fastest knobs")
+    return _markdown(head, rows, text_columns=2), remarks
+
+
+def _lesson(runs, _):
+    """A row a shape and setting, the fastest setting of a shape first."""
+    runs = sorted(runs, key=lambda run: (results.work(run.problem.shape), -run.share))
+    columns = {
+        "M×N×K": lambda run: results.shape_label(run.problem.shape),
+        "setting": _setting,
+        "time, ms (quartiles)": lambda run: _time(run.timed),
+        "TFLOP/s": lambda run: results.three_digits(run.timed.tflops),
+        "cuBLAS, TFLOP/s": lambda run: results.three_digits(run.library.tflops),
+        "share of cuBLAS": lambda run: results.percent(run.share),
+        "share of cuBLASLt's best": lambda run: _optional(results.percent, run.share_of_best),
+        "clock, MHz": lambda run: _optional("{:.0f}".format, run.timed.clock_mhz),
+        "power, W": lambda run: _optional("{:.0f}".format, run.timed.power_w),
+    }
+    rows = [[cell(run) for cell in columns.values()] for run in runs]
+    filled = [any(row[column] != _NOTHING for row in rows) for column in range(len(columns))]
+    remarks = []
+    if any(run.timed.late for run in runs):
+        remarks.append("\\* may hold launch cost")
+    table = _markdown(
+        list(itertools.compress(columns, filled)),
+        [list(itertools.compress(row, filled)) for row in rows],
+        text_columns=2 if filled[1] else 1,
+    )
+    return table, remarks
+
+
+def _ceilings(rooflines, _):
+    """A row a ceiling, and the ridge point."""
+    (roofline,) = rooflines
+    ceilings = [
+        ("copy, bytes read and written", roofline.copy, "TB/s"),
+        ("wgmma on random numbers", roofline.wgmma, "TFLOP/s"),
+        ("wgmma on zeros", roofline.wgmma_on_zeros, "TFLOP/s"),
+    ]
+    rows = [
+        [
+            name,
+            f"{results.three_digits(ceiling.value * 1e-12)} {unit}",
+            _optional("{:.0f}".format, ceiling.clock_mhz),
+            _optional("{:.0f}".format, ceiling.power_w),
+        ]
+        for name, ceiling, unit in ceilings
+    ]
+    rows.append(["ridge point, on random numbers", f"{roofline.ridge:.0f} FLOP/byte", "", ""])
+    return _markdown(["ceiling", "measured", "clock, MHz", "power, W"], rows, text_columns=1), []
+
+
+def _title(lesson, page):
+    """The lesson's name, linked to its note, and its trick, as its source words it."""
+    sources = list((results.REPOSITORY / "lessons").glob(f"lesson{lesson:02}_*.cu"))
+    trick = _TRICK.search(sources[0].read_text(encoding="utf-8")) if sources else None
+    if not trick:
+        raise results.BadResults(f"no lessons/lesson{lesson:02}_*.cu says what its .trick is")
+    stem = sources[0].stem
+    note = os.path.relpath(results.REPOSITORY / "docs" / f"{stem}.md", page.resolve().parent)
+    name = stem[len("lesson") :].replace("_", " ", 1)
+    return f"[{name}]({note})", "".join(re.findall(r'"([^"]*)"', trick[1]))
+
+
+def _setting(run):
+    """Knobs, and what is not plain about the problem."""
+    problem = run.problem
+    parts = [f"{knob} {value}" for knob, value in run.knobs]
+    if (problem.alpha, problem.beta) != (1, 0):
+        parts.append(f"α {problem.alpha:g}, β {problem.beta:g}")
+    parts += [f"{name} {pitch}" for name, pitch in problem.odd_pitches.items()]
+    return ", ".join(parts) or _NOTHING
+
+
+def _time(timed):
+    decimals = max(3 - math.floor(math.log10(timed.ms)), 0)
+    median, lower, upper = (
+        f"{ms:.{decimals}f}" for ms in (timed.ms, timed.lower_quartile_ms, timed.upper_quartile_ms)
+    )
+    return f"{median} ({lower}–{upper})" + ("\\*" if timed.late else "")
+
+
+def _optional(text, value):
+    return _NOTHING if value is None else text(value)
+
+
+def _markdown(head, rows, text_columns):
+    """The lines of a table; columns after the first `text_columns` are aligned at the right."""
+    rule = ["---"] * text_columns + ["---:"] * (len(head) - text_columns)
+    return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
+
+
+def _read(page):
+    try:
+        return page.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise results.BadResults(f"{page}: not a text file in UTF-8") from None
+    except OSError as error:
+        raise results.BadResults(f"{page}: cannot be read ({error.strerror})") from None
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,239 @@
+"""Tests that need a Hopper GPU: every lesson as a user runs it.
+
+Runs the built lessons as processes, several at a time, and ends with `N passed, N failed`.
+Usage: python3 tests/gpu/run.py [--only TEXT] [--report FILE] [--jobs N]
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LESSONS = sorted(path.stem.split("_")[0] for path in (ROOT / "lessons").glob("lesson*.cu"))
+GEMM_LESSONS = [lesson for lesson in LESSONS if lesson != "lesson00"]
+
+# Tails, edges and tile multiples; the sizes that the issues name are among them.
+SHAPES = [
+    (128, 128, 128), (129, 136, 72), (1, 8, 8), (7, 9, 65), (1, 1, 1), (35, 79, 19), (4, 33, 64),
+    (128, 104, 64), (256, 128, 64), (64, 64, 64), (65, 63, 63), (127, 257, 191), (128, 128, 8),
+    (1000, 1064, 520), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 1024, 8192),
+    (64, 64, 100003), (1638, 1638, 130),
+]
+EMPTY = [(0, 128, 64), (128, 0, 64), (128, 128, 0), (129, 136, 0), (0, 0, 0)]
+
+
+@dataclasses.dataclass
+class Case:
+    """One command and what it must do."""
+
+    name: str
+    command: list
+    status: object = 0  # an exit status, or a tuple of those allowed
+    says: str = ""  # a regular expression that stdout + stderr must match
+    environment: dict = dataclasses.field(default_factory=dict)
+    timeout: float = 120
+    alone: bool = False  # large memory or timing: no other case beside it
+
+
+def shape_flags(m, n, k):
+    return ["--m", str(m), "--n", str(n), "--k", str(k)]
+
+
+def check(lesson, *flags):
+    return [f"./{lesson}", "--check-only", *map(str, flags)]
+
+
+def sweep():
+    for lesson in LESSONS:
+        for shape in SHAPES:
+            large = shape[0] * shape[1] * shape[2] >= 2**33
+            yield Case(f"{lesson} {shape}", check(lesson, *shape_flags(*shape)), says="PASS", alone=large)
+        for shape in EMPTY:
+            yield Case(f"{lesson} {shape}", check(lesson, *shape_flags(*shape)))
+    for lesson in GEMM_LESSONS:
+        scaled = ["--alpha", 2, "--beta", 3]
+        for shape in [(129, 136, 72), (7, 9, 65), (1000, 1064, 520), (128, 128, 0)]:
+            yield Case(f"{lesson} {shape} alpha 2 beta 3",
+                       check(lesson, *shape_flags(*shape), *scaled), says="PASS")
+        # beta = 0 leaves C full of NaN; alpha = 0 leaves A and B so.
+        yield Case(f"{lesson} alpha 0 beta 2",
+                   check(lesson, *shape_flags(129, 136, 72), "--alpha", 0, "--beta", 2), says="PASS")
+        yield Case(f"{lesson} alpha 0 beta 0",
+                   check(lesson, *shape_flags(129, 136, 72), "--alpha", 0), says="PASS")
+        for init in ("uniform", "ones", "zeros", "index"):
+            yield Case(f"{lesson} init {init}",
+                       check(lesson, *shape_flags(200, 264, 136), "--init", init), says="PASS")
+        for seed in range(2, 6):
+            yield Case(f"{lesson} seed {seed}",
+                       check(lesson, *shape_flags(257, 129, 321), "--seed", seed), says="PASS")
+        yield Case(f"{lesson} pitches of the user's",
+                   check(lesson, *shape_flags(100, 60, 40), "--lda", 64, "--ldb", 48, "--ldd", 72),
+                   says="PASS")
+        yield Case(f"{lesson} refuses a pitch that is no multiple of 16 bytes",
+                   check(lesson, *shape_flags(100, 60, 40), "--lda", 65), status=2, says="lda")
+        # D passes 2^31 elements: 64-bit offsets.
+        yield Case(f"{lesson} D of 2^31 + 32768 elements",
+                   check(lesson, *shape_flags(65537, 32768, 64), "--timeout", 120), says="PASS",
+                   timeout=600, alone=True)
+        yield Case(f"{lesson} soak", check(lesson, *shape_flags(640, 776, 200), "--soak", 5000),
+                   says="soak", timeout=300)
+    for tile in ("64x64", "64x128", "64x256", "128x128"):
+        for lesson in ("lesson02", "lesson03"):
+            yield Case(f"{lesson} tile {tile}",
+                       check(lesson, *shape_flags(1000, 1064, 520), "--tile", tile), says="PASS")
+    for walk in ("element", "chunk", "rotated"):
+        for patch in ("1x32", "2x16", "4x8"):
+            yield Case(f"lesson01 walk {walk} patch {patch}",
+                       check("lesson01", *shape_flags(1000, 1064, 523), "--walk", walk,
+                             "--patch", patch), says="PASS")
+
+
+def wrong_kernels():
+    """The seven wrong kernels: the verdict must see each of them."""
+    for broken in ("nan-element", "zeros", "constant", "drop-last-k-tile", "first-k-tile-twice",
+                   "swap-row-blocks", "skip-column"):
+        for size in (256, 2048):
+            yield Case(f"lesson01 --break {broken} at {size}",
+                       check("lesson01", *shape_flags(size, size, size), "--break", broken),
+                       status=1, says="FAIL")
+
+
+def broken_variants():
+    """Breaks that the GPU shows, too. Races may pass by luck there, so they are not here."""
+    big = shape_flags(1024, 1024, 1024)
+    yield Case("lesson02 --break no-swizzle", check("lesson02", *big, "--break", "no-swizzle"),
+               status=1, says="FAIL")
+    # The last copies may still be on their way when their CTA is gone: the GPU may report that.
+    yield Case("lesson03 --break no-full-wait", check("lesson03", *big, "--break", "no-full-wait"),
+               status=(1, 3), says="FAIL|failed")
+    yield Case("lesson03 --break no-phase-flip", check("lesson03", *big, "--break", "no-phase-flip"),
+               status=1, says="FAIL")
+    yield Case("lesson03 --break short-expect hangs and says where",
+               check("lesson03", *big, "--break", "short-expect", "--timeout", 3), status=3,
+               says="most likely waits for `full`", alone=True)
+    yield Case("lesson03 --break long-expect hangs and says where",
+               check("lesson03", *big, "--break", "long-expect", "--timeout", 3), status=3,
+               says="most likely waits for `full`", alone=True)
+
+
+def failures():
+    """A run that cannot happen ends in words and never in PASS."""
+    yield Case("no visible device", check("lesson03", "--device", "cuda"), status=3,
+               says="CUDA_VISIBLE_DEVICES", environment={"CUDA_VISIBLE_DEVICES": ""})
+    yield Case("out of memory", check("lesson03", *shape_flags(1000000, 1000000, 64)), status=3,
+               says="memory")
+    yield Case("a bad number", check("lesson03", "--m", "8k"), status=2, says="--m")
+
+
+def sanitizers():
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not os.path.exists(tool):
+        print("compute-sanitizer is not on this machine: its cases are left out.")
+        return
+    for name in ("memcheck", "racecheck", "synccheck"):
+        for lesson in GEMM_LESSONS:
+            for shape in ((129, 136, 72), (256, 256, 256)):
+                yield Case(f"{name} {lesson} {shape}",
+                           [tool, "--tool", name, "--error-exitcode", "9",
+                            *check(lesson, *shape_flags(*shape), "--timeout", 300)],
+                           says=r"ERROR SUMMARY: 0 errors|0 hazards displayed", timeout=400)
+
+
+def timings():
+    for lesson in GEMM_LESSONS:
+        yield Case(f"{lesson} timing", ["timed", lesson], alone=True)
+
+
+def run_timed(lesson):
+    """A short benchmark: the record is whole, plausible and steady."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "record.json")
+        done = subprocess.run(
+            [f"./{lesson}", *shape_flags(2048, 2048, 2048), "--rounds", "11", "--json", path],
+            cwd=ROOT, capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            return f"exit status {done.returncode}: {done.stdout}{done.stderr}"
+        record = json.load(open(path))
+    lesson_row = record["contenders"][0]
+    expected = 2 * 2048**3 / (lesson_row["ms"] * 1e9)
+    if abs(expected - lesson_row["tflops"]) > 0.01 * expected:
+        return f"{lesson_row['tflops']} TFLOP/s do not follow from {lesson_row['ms']} ms"
+    if not 0 < record["ratio"]["standard"] < 1.5:
+        return f"the ratio to cuBLAS is {record['ratio']['standard']}"
+    return ""
+
+
+def run_case(case):
+    """Returns (problem or empty text, output)."""
+    if case.command[0] == "timed":
+        return run_timed(case.command[1]), ""
+    try:
+        done = subprocess.run(case.command, cwd=ROOT, capture_output=True, text=True,
+                              timeout=case.timeout, env={**os.environ, **case.environment})
+    except subprocess.TimeoutExpired:
+        return f"did not end within {case.timeout:.0f} s", ""
+    output = done.stdout + done.stderr
+    allowed = case.status if isinstance(case.status, tuple) else (case.status,)
+    if done.returncode not in allowed:
+        return f"exit status {done.returncode}, not {case.status}", output
+    if case.says and not re.search(case.says, output):
+        return f"does not say /{case.says}/", output
+    if done.returncode != 0 and "PASS" in output:
+        return "says PASS although it failed", output
+    return "", output
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="run the cases whose name contains this text")
+    parser.add_argument("--report", help="also write the results to this file")
+    parser.add_argument("--jobs", type=int, default=4)
+    arguments = parser.parse_args()
+
+    cases = [case
+             for family in (sweep, wrong_kernels, broken_variants, failures, sanitizers, timings)
+             for case in family() if arguments.only in case.name]
+    lines = []
+    failed = 0
+
+    def finish(case, problem, output, seconds):
+        nonlocal failed
+        if problem:
+            failed += 1
+            text = f"FAILED {case.name}: {problem}\n  {' '.join(case.command)}\n"
+            text += "".join(f"  | {line}\n" for line in output.splitlines()[-15:])
+            print(text, end="")
+            lines.append(text.rstrip())
+        else:
+            lines.append(f"passed {case.name} ({seconds:.1f} s)")
+
+    def timed_run(case):
+        start = time.monotonic()
+        problem, output = run_case(case)
+        return case, problem, output, time.monotonic() - start
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for result in pool.map(timed_run, [case for case in cases if not case.alone]):
+            finish(*result)
+    for case in cases:
+        if case.alone:
+            finish(*timed_run(case))
+
+    summary = f"{len(cases) - failed} passed, {failed} failed"
+    if arguments.report:
+        pathlib.Path(arguments.report).write_text("\n".join([*lines, summary]) + "\n")
+    print(summary)
+    return 1 if failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

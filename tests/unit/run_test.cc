@@ -1,0 +1,270 @@
+#include "common/harness/run.h"
+
+#include <cuda_bf16.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "common/device/errors.h"
+#include "common/harness/options.h"
+#include "tests/catch.h"
+#include "tests/unit/child.h"
+#include "tests/unit/host_device.h"
+#include "tests/unit/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using harness::Options;
+using harness::RecordFile;
+using harness::Selection;
+using tests::HostDevice;
+using tests::TemporaryFolder;
+
+/// D on the host, which is where a HostDevice keeps it.
+void multiply(const gemm::Problem& problem) {
+  for (int row = 0; row < problem.m; ++row) {
+    for (int column = 0; column < problem.n; ++column) {
+      float sum = 0;
+      for (int k = 0; k < problem.k; ++k) {
+        sum += __bfloat162float(problem.a[row * problem.lda + k]) *
+               __bfloat162float(problem.b[column * problem.ldb + k]);
+      }
+      float value = problem.alpha * sum;
+      if (problem.beta != 0) {
+        value += problem.beta * __bfloat162float(problem.c[row * problem.ldc + column]);
+      }
+      problem.d[row * problem.ldd + column] = __float2bfloat16_rn(value);
+    }
+  }
+}
+
+/// A lesson that computes on the host, and what its runs said.
+struct FakeLesson {
+  int launches = 0;
+  /// What launch number `launches` does after it multiplied.
+  std::function<void(const gemm::Problem&)> afterwards = [](const gemm::Problem&) {};
+
+  harness::Lesson lesson() {
+    return {.number = 9,
+            .name = "fake",
+            .trick = "a kernel that is none",
+            .likely_wait = "the host",
+            .knobs = {{"tile", "nothing", {"8x8"}, "8x8"}},
+            .breaks = {{"never-seen", "nothing that shows"}},
+            .tile =
+                [](const Selection&) {
+                  return harness::Tile{8, 8};
+                },
+            .prepare =
+                [this](device::Device&, const gemm::Problem& problem, const Selection&) {
+                  return [this, problem] {
+                    ++launches;
+                    multiply(problem);
+                    afterwards(problem);
+                  };
+                }};
+  }
+};
+
+Options options(int m, int n, int k) {
+  Options result;
+  result.m = m;
+  result.n = n;
+  result.k = k;
+  result.selection.set("tile", "8x8");
+  return result;
+}
+
+struct Outcome {
+  int status;
+  std::string report, record;
+  bool says(const std::string& part) const { return report.find(part) != std::string::npos; }
+  bool recorded(const std::string& part) const { return record.find(part) != std::string::npos; }
+};
+
+Outcome run(FakeLesson& fake, const Options& options) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "record.json";
+  HostDevice device;
+  std::ostringstream report;
+  const int status = harness::run(fake.lesson(), options, device, RecordFile(path), report);
+  CHECK(device.allocated_bytes() == 0);
+  std::stringstream record;
+  record << std::ifstream(path).rdbuf();
+  return {status, report.str(), record.str()};
+}
+
+void spoil(const gemm::Problem& problem, std::int64_t element) {
+  problem.d[element] = __float2bfloat16_rn(1e9F);
+}
+
+}  // namespace
+
+TEST_CASE("a right kernel passes, is not timed on the emulator, and is recorded", "[run]") {
+  FakeLesson fake;
+  const Outcome outcome = run(fake, options(20, 24, 40));
+  INFO(outcome.report);
+  CHECK(outcome.status == 0);
+  CHECK(fake.launches == 1);
+  CHECK(outcome.says("lesson09 fake: a kernel that is none\nhost memory"));
+  CHECK(outcome.says("D = 1 * A B^T + 0 * C, M 20, N 24, K 40, normal, seed 1\n"));
+  CHECK(outcome.says("verify   PASS: 480 elements"));
+  CHECK(outcome.says("oracle   CPU, double precision"));
+  CHECK(outcome.says("time     not measured: the emulator has no clock."));
+  CHECK_FALSE(outcome.says("TFLOP"));
+  CHECK(outcome.recorded(R"("lesson":9,"name":"fake","knobs":{"tile":"8x8"},"break":null)"));
+  CHECK(outcome.recorded(R"("status":"pass","elements":480,"wrong":0)"));
+  CHECK(outcome.recorded(R"("oracle":"CPU, double precision")"));
+  CHECK(outcome.recorded(R"("contenders":[],"ratio":null)"));
+}
+
+TEST_CASE("a wrong kernel fails, is not timed, and is recorded as wrong", "[run]") {
+  FakeLesson fake;
+  fake.afterwards = [](const gemm::Problem& problem) { spoil(problem, 2 * problem.ldd + 3); };
+  const Outcome outcome = run(fake, options(20, 24, 40));
+  INFO(outcome.report);
+  CHECK(outcome.status == 1);
+  CHECK(outcome.says("verify   FAIL: 1 of 480 elements wrong"));
+  CHECK_FALSE(outcome.says("PASS"));
+  CHECK_FALSE(outcome.says("time "));
+  CHECK(outcome.recorded(R"("status":"fail","elements":480,"wrong":1)"));
+}
+
+TEST_CASE("alpha, beta and C = NaN at beta = 0", "[run]") {
+  FakeLesson fake;
+  CHECK(run(fake, options(7, 9, 65)).status == 0);
+  Options scaled = options(7, 9, 65);
+  scaled.alpha = 2;
+  scaled.beta = 3;
+  CHECK(run(fake, scaled).status == 0);
+}
+
+TEST_CASE("K = 0 is verified; an empty D needs no launch", "[run]") {
+  FakeLesson fake;
+  Options scaled = options(5, 7, 0);
+  scaled.beta = 3;
+  CHECK(run(fake, scaled).status == 0);
+  CHECK(fake.launches == 1);
+
+  for (const Options& empty : {options(0, 7, 8), options(5, 0, 8), options(0, 0, 0)}) {
+    const Outcome outcome = run(fake, empty);
+    INFO(outcome.report);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.says("nothing to launch"));
+    CHECK(outcome.recorded(R"("status":"pass","elements":0,"wrong":0,"worst_share":null)"));
+  }
+  CHECK(fake.launches == 1);
+}
+
+TEST_CASE("--check-only verifies and stops", "[run]") {
+  FakeLesson fake;
+  Options check_only = options(5, 7, 9);
+  check_only.mode = harness::Mode::check_only;
+  const Outcome outcome = run(fake, check_only);
+  CHECK(outcome.status == 0);
+  CHECK_FALSE(outcome.says("time "));
+}
+
+TEST_CASE("--bench is refused where there is no clock", "[run]") {
+  FakeLesson fake;
+  Options bench = options(5, 7, 9);
+  bench.mode = harness::Mode::bench_only;
+  CHECK_THROWS_AS(run(fake, bench), harness::UsageError);
+  CHECK(fake.launches == 0);
+}
+
+TEST_CASE("a soak compares the bits of every launch", "[run]") {
+  FakeLesson fake;
+  Options soak = options(20, 24, 40);
+  soak.soak = 5;
+  SECTION("the same each time") {
+    const Outcome outcome = run(fake, soak);
+    INFO(outcome.report);
+    CHECK(outcome.status == 0);
+    CHECK(fake.launches == 5);
+    CHECK(outcome.says("soak     PASS: 5 launches"));
+    CHECK(outcome.recorded(R"("soak_launches":5,"soak_first_difference":null)"));
+  }
+  SECTION("one bit of one launch") {
+    fake.afterwards = [&](const gemm::Problem& problem) {
+      __nv_bfloat16& last = problem.d[19 * problem.ldd + 23];
+      if (fake.launches == 3) last = __ushort_as_bfloat16(__bfloat16_as_ushort(last) ^ 1);
+    };
+    const Outcome outcome = run(fake, soak);
+    INFO(outcome.report);
+    CHECK(outcome.status == 1);
+    CHECK(fake.launches == 3);
+    CHECK(outcome.says("soak     FAIL: launch 3 of 5 gave other bits"));
+    CHECK_FALSE(outcome.says("time "));
+    CHECK(outcome.recorded(R"("status":"fail")"));
+    CHECK(outcome.recorded(R"("soak_launches":5,"soak_first_difference":3)"));
+  }
+  SECTION("an element that a launch leaves as the launch before wrote it") {
+    fake.afterwards = [&](const gemm::Problem& problem) {
+      if (fake.launches == 2) problem.d[0] = __ushort_as_bfloat16(0xFFFF);
+    };
+    CHECK(run(fake, soak).status == 1);
+    CHECK(fake.launches == 2);
+  }
+}
+
+TEST_CASE("a broken variant that passes does so by luck, and is not timed", "[run]") {
+  FakeLesson fake;
+  Options broken = options(20, 24, 40);
+  broken.selection.set_broken("never-seen");
+  const Outcome outcome = run(fake, broken);
+  INFO(outcome.report);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.says("PASS (by luck: what --break never-seen breaks did not show this time)"));
+  CHECK_FALSE(outcome.says("time "));
+  CHECK(outcome.recorded(R"("break":"never-seen")"));
+
+  fake.afterwards = [](const gemm::Problem& problem) { spoil(problem, 0); };
+  CHECK(run(fake, broken).status == 1);
+}
+
+TEST_CASE("a launch that fails leaves no PASS and the old record", "[run]") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "record.json";
+  std::ofstream(path) << "old";
+  FakeLesson fake;
+  fake.afterwards = [](const gemm::Problem&) { throw device::Failure("The launch failed."); };
+  HostDevice device;
+  std::ostringstream report;
+  CHECK_THROWS_AS(harness::run(fake.lesson(), options(5, 7, 9), device, RecordFile(path), report),
+                  device::Failure);
+  CHECK(report.str().find("PASS") == std::string::npos);
+  std::string record;
+  std::ifstream(path) >> record;
+  CHECK(record == "old");
+}
+
+TEST_CASE("a kernel that hangs is reported with what it most likely waits for", "[run]") {
+  class HangingDevice : public HostDevice {
+   public:
+    void set_time_limit(double seconds) override { limit_ = seconds; }
+    void synchronize() override {
+      if (limit_ == 0.5) throw device::Hang("The GPU did not finish within 0.5 s.");
+    }
+
+   private:
+    double limit_ = 0;
+  };
+  FakeLesson fake;
+  Options impatient = options(5, 7, 9);
+  impatient.time_limit_s = 0.5;
+  const tests::ChildResult result = tests::run_in_child([&] {
+    HangingDevice device;
+    std::ostringstream report;
+    return harness::run(fake.lesson(), impatient, device, RecordFile(""), report);
+  });
+  CHECK(result.status == 3);
+  CHECK(result.errors ==
+        "lesson09: The GPU did not finish within 0.5 s. The kernel most likely waits for the "
+        "host.\n");
+}
