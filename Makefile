@@ -94,6 +94,15 @@ build/%.o: %.cc $(rules)
 	@mkdir -p $(@D)
 	@$(CXX) $(host_flags) $(CXXFLAGS) -MD -MP -c $< -o $@
 
+# The commit that a result file names: when it is another one, what holds it is compiled again.
+build/commit: FORCE
+	@mkdir -p build
+	@git describe --always --abbrev=12 --dirty 2>/dev/null >$@.new || true
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+build/common/harness/machine.o: build/commit
+build/common/harness/machine.o: host_flags += -DBUILD_COMMIT=\"$$(cat build/commit)\"
+
 build/libcommon.a: $(common_objects)
 	@rm -f $@
 	@ar rcs $@ $^
@@ -104,6 +113,10 @@ build/unit_tests: $(unit_objects) build/libcommon.a
 	@echo "link $@"
 	@$(CXX) $^ -o $@ $(link_flags) $(catch2_library)
 
+build/check_cublas: build/tests/gpu/check_cublas.o build/libcommon.a
+	@echo "link $@"
+	@$(CXX) $^ -o $@ $(link_flags)
+
 # ---- Tests, measurements, figures.
 
 ## test: run every test that needs no GPU
@@ -111,7 +124,7 @@ test: setup lessons build/unit_tests
 	@$(PYTHON) tests/run.py
 
 ## test-gpu: check every lesson on this machine's Hopper GPU
-test-gpu: setup lessons
+test-gpu: setup lessons build/check_cublas
 	@$(PYTHON) tests/gpu/run.py
 
 ## bench: measure every lesson on this machine's Hopper GPU, into plots/data
@@ -141,4 +154,4 @@ format:
 clean:
 	@rm -rf build lesson[0-9][0-9]
 
--include $(wildcard build/*.d build/common/*/*.d build/tests/unit/*.d)
+-include $(wildcard build/*.d build/common/*/*.d build/tests/*/*.d)

@@ -40,7 +40,9 @@ def catch2_counts(output):
     if all_passed := re.search(r"^All tests passed \(.* in (\d+) test cases?\)", output, re.M):
         return Counts(passed=int(all_passed[1]))
     totals = re.search(r"^test cases:(.*)", output, re.M)
-    words = re.findall(r"(\d+) (passed|failed as expected|failed|skipped)", totals[1] if totals else "")
+    words = re.findall(
+        r"(\d+) (passed|failed as expected|failed|skipped)", totals[1] if totals else ""
+    )
     number = {word: int(count) for count, word in words}
     return Counts(
         passed=number.get("passed", 0) + number.get("failed as expected", 0),
@@ -69,7 +71,11 @@ def run_unittest_folder(folder):
     skipped = ids(test for test, _ in result.skipped) - failed
     # A setUpClass() that failed is no test, and the tests it was for did not run.
     fixtures = [test for test in broken if not test.countTestCases()]
-    print(Counts(result.testsRun - len(failed) - len(skipped), len(failed) + len(fixtures), len(skipped)))
+    print(
+        Counts(
+            result.testsRun - len(failed) - len(skipped), len(failed) + len(fixtures), len(skipped)
+        )
+    )
 
 
 def run_suite(suite):

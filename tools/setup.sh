@@ -103,7 +103,8 @@ toolchain() { tools/toolchain.sh | sed -n "s/^$1 := //p"; }
 
 # Reads the machine code that ptxas wrote, for the compile contract. Most toolkits have one.
 set_up_disassembler() {
-  nvdisasm=$(command -v nvdisasm || command -v "$(dirname "$(toolchain NVCC_PATH 2>/dev/null)")/nvdisasm") ||
+  nvcc=$(toolchain NVCC_PATH 2>/dev/null)
+  nvdisasm=$(command -v nvdisasm || command -v "$(dirname "$nvcc")/nvdisasm") ||
     nvdisasm=.venv/nvdisasm/nvidia/cu13/bin/nvdisasm
   [ -x "$nvdisasm" ] ||
     pip_install nvdisasm --target .venv/nvdisasm --upgrade 'nvidia-cuda-nvdisasm>=13.2.78' || true

@@ -60,7 +60,7 @@ version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p
 
 root=$(toolkit_root)
 if [ -z "$root" ]; then
-  nvcc=$(readlink -f "$nvcc")  # run through a symbolic link, nvcc looks for its parts beside the link
+  nvcc=$(readlink -f "$nvcc")  # called through a link, nvcc looks for its parts beside the link
   root=$(toolkit_root)
 fi
 [ -n "$root" ] || fail "$nvcc does not work with the C++ compiler '$host_compiler': it says

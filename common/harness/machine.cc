@@ -7,12 +7,10 @@
 namespace harness {
 namespace {
 
+/// The Makefile passes what git says; nothing where the sources are not in a repository.
 std::optional<std::string> built_commit() {
-#ifdef BUILD_COMMIT
-  return BUILD_COMMIT;
-#else
-  return std::nullopt;
-#endif
+  const std::string commit = BUILD_COMMIT;
+  return commit.empty() ? std::nullopt : std::optional(commit);
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ std::string describe(const Verdict& verdict, const Tile& tile) {
     const double percent =
         100.0 * static_cast<double>(verdict.wrong) / static_cast<double>(verdict.elements);
     add(with_commas(verdict.wrong) + " of " + with_commas(verdict.elements) + " elements wrong (" +
-        format("%.2g", percent) + " %). " + first_in_words(*verdict.first, tile));
+        format("%.3g", percent) + " %). " + first_in_words(*verdict.first, tile));
   }
   if (verdict.damaged_padding > 0) {
     add(with_commas(verdict.damaged_padding) +

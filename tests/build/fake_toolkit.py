@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 # Like the real one, it knows its toolkit by the nvcc.profile beside it, also through the PATH but
-# not through a symbolic link. "Compiling" leaves the files that the Makefile expects; what it prints
-# then is in the file $PTXAS_LOG, and its arguments go to the file `arguments` beside it.
+# not through a symbolic link. "Compiling" leaves the files that the Makefile expects; what it then
+# prints is in the file $PTXAS_LOG, and its arguments go to the file `arguments` beside it.
 NVCC = """\
 #!/bin/sh
 here=$(cd "$(dirname "$0")" && pwd)

@@ -86,7 +86,7 @@ class MakeTest(ProjectTest):
             "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are"
             " serialized due to insufficient register resources for the wgmma pipeline",
             "ptxas warning : Value of threads per SM is out of range",
-            'lessons/lesson00_first.cu(3): warning #177-D: variable "a" was declared but never used',
+            'lessons/lesson00_first.cu(3): warning #177-D: variable "a" is never used',
         ):
             with self.subTest(line=line):
                 self.log.write_text(f"ptxas info    : 0 bytes gmem\n{line}\n")
@@ -139,7 +139,9 @@ class ThisTreeTest(unittest.TestCase):
 
     def would_compile(self, changed):
         environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MAKE", "MFLAGS"))
         }
         output = subprocess.run(
             ["make", "-n", "lessons", "-W", changed],

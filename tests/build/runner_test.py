@@ -46,8 +46,14 @@ class RunnerTest(unittest.TestCase):
         for output, counts in [
             ("All tests passed (5 assertions in 2 test cases)\n", Counts(2, 0)),
             ("All tests passed (1 assertion in 1 test case)\n", Counts(1, 0)),
-            ("test cases: 12 |  9 passed | 3 failed\nassertions: 40 | 37 passed | 3 failed\n", Counts(9, 3)),
-            ("test cases: 4 | 1 passed | 1 failed | 1 skipped | 1 failed as expected\n", Counts(2, 1, 1)),
+            (
+                "test cases: 12 |  9 passed | 3 failed\nassertions: 40 | 37 passed | 3 failed\n",
+                Counts(9, 3),
+            ),
+            (
+                "test cases: 4 | 1 passed | 1 failed | 1 skipped | 1 failed as expected\n",
+                Counts(2, 1, 1),
+            ),
             ("test cases: 1 | 1 failed\n", Counts(0, 1)),
             ("No tests ran\n", Counts()),
         ]:

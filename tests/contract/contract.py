@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What ptxas -v says of a kernel: registers a thread; static shared, stack and spilled bytes."""
+    """What ptxas -v says of a kernel: registers a thread; bytes of shared memory, stack, spills."""
 
     registers: int
     shared: int
@@ -44,7 +44,9 @@ def parse_table(text):
         if len(cells) != 6 or not (cells[2] + cells[3]).isdigit():
             raise ValueError(f"contract.txt:{number}: not a row of six columns: {line}")
         lesson, pattern, registers, shared, required, forbidden = cells
-        rows.append(Row(lesson, pattern, int(registers), int(shared), opcodes(required), opcodes(forbidden)))
+        rows.append(
+            Row(lesson, pattern, int(registers), int(shared), opcodes(required), opcodes(forbidden))
+        )
     return rows
 
 
@@ -88,9 +90,7 @@ def parse_disassembly(text):
     opcodes = {}
     for part in re.split(r"^\.text\.", text, flags=re.M)[1:]:
         name, _, body = part.partition(":\n")
-        opcodes[name] = set(
-            re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", body)
-        )
+        opcodes[name] = set(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", body))
     return opcodes
 
 

@@ -97,6 +97,10 @@ def sweep():
                              "--patch", patch), says="PASS")
 
 
+def oracle():
+    yield Case("cuBLAS against double precision", ["build/check_cublas"], says="PASS", timeout=300)
+
+
 def wrong_kernels():
     """The seven wrong kernels: the verdict must see each of them."""
     for broken in ("nan-element", "zeros", "constant", "drop-last-k-tile", "first-k-tile-twice",
@@ -200,7 +204,7 @@ def main():
     arguments = parser.parse_args()
 
     cases = [case
-             for family in (sweep, wrong_kernels, broken_variants, failures, sanitizers, timings)
+             for family in (sweep, oracle, wrong_kernels, broken_variants, failures, sanitizers, timings)
              for case in family() if arguments.only in case.name]
     lines = []
     failed = 0

@@ -569,7 +569,7 @@ TEST_CASE("The report names the first wrong element, its tile and the share", "[
   verdict.first = harness::WrongElement{3, 130, not_a_number, -1.234512, 0.00781};
   CHECK(
       describe(verdict, {128, 128}) ==
-      "FAIL: 8,192 of 16,777,216 elements wrong (0.049 %). First at row 3, column 130 (tile 0, 1; "
+      "FAIL: 8,192 of 16,777,216 elements wrong (0.0488 %). First at row 3, column 130 (tile 0, 1; "
       "row 3, column 2 of the tile): got nan, expected -1.234512 +- 0.0078. D held nan before the "
       "launch: perhaps nothing was stored.");
 
