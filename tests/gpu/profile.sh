@@ -17,9 +17,14 @@ metrics=$metrics,dram__bytes_read.sum,lts__t_sectors_op_read.sum
 profile() {
   echo "$ ./$*"
   ncu --clock-control none --metrics "$metrics" -k regex:gemm_ -c 1 "./$@" --check-only \
-    --m 4096 --n 4096 --k 4096 | awk '/^ +(sm|l1tex|dram|lts)/ {printf "  %-75s %s %s\n", $1, $NF, NF > 2 ? $2 : ""}'
+    --m 4096 --n 4096 --k 4096 | awk '/^ +(sm|l1tex|dram|lts)/ { print "  " $1, $NF, (NF > 2 ? $2 : "") }'
 }
 
+# A narrower wgmma reads its tile of A more often.
+for width in 64 128 256; do
+  echo "$ ./lesson00 --bench --width $width"
+  ./lesson00 --bench --width $width | grep -E '^(copy|wgmma|ridge)'
+done
 profile lesson01 --walk element
 profile lesson01 --walk chunk
 profile lesson01 --walk rotated
