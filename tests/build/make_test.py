@@ -137,6 +137,9 @@ class MakeTest(ProjectTest):
 class ThisTreeTest(unittest.TestCase):
     """The same with the real compiler, whose list of headers decides what is compiled again."""
 
+    def setUp(self):
+        self.assertEqual(self.would_compile("Nothing"), [], "run `make lessons` before this test")
+
     def would_compile(self, changed):
         environment = {
             name: value
