@@ -74,6 +74,22 @@ build/lesson%.o build/lesson%.ptx build/lesson%.cubin: $$(wildcard lessons/lesso
 $(lessons:%=build/%.ptx.o): build/%.ptx.o: build/%.ptx tools/ptx.S $(rules)
 	@$(CXX) -c -DPTX_FILE='"$<"' tools/ptx.S -o $@
 
+# ---- Test kernels: PTX for the emulator. ptxas assembles it too, only to object.
+
+test_kernels := $(patsubst tests/kernels/%.cu,build/tests/kernels/%,$(wildcard tests/kernels/*.cu))
+# What ptxas repairs is broken on purpose.
+assembled_kernels := $(filter-out %_repaired,$(test_kernels))
+
+$(test_kernels:%=%.ptx): build/%.ptx: %.cu $(rules)
+	@echo "nvcc $<"
+	@mkdir -p $(@D)
+	@$(NVCC_PATH) -ccbin $(CUDAHOSTCXX) $(nvcc_flags) -MD -MP -MF build/$*.d -ptx $< -o $@
+
+$(assembled_kernels:%=%.cubin): %.cubin: %.ptx tools/check_ptxas_log.sh
+	@$(NVCC_PATH) $(nvcc_flags) -cubin $< -o $@ >$*.ptxas.log 2>&1 || \
+	    { cat $*.ptxas.log >&2; exit 1; }
+	@tools/check_ptxas_log.sh $*.ptxas.log
+
 # ---- Everything else: host code.
 
 host_flags := -std=c++20 -Wall -Wextra -Werror -I. \
@@ -87,7 +103,10 @@ catch2_library = $(shell $(CXX) -E -x c++ -include catch2/catch_test_macros.hpp 
     >/dev/null 2>&1 && echo -lCatch2)
 
 common_objects := $(patsubst %.cc,build/%.o,$(wildcard common/*/*.cc))
-unit_objects := $(patsubst %.cc,build/%.o,$(wildcard tests/unit/*.cc))
+golden_sources := $(filter-out %/dump_main.cc,$(wildcard tests/golden/*.cc))
+unit_objects := $(patsubst %.cc,build/%.o,$(wildcard tests/unit/*.cc tests/emulator/*.cc) $(golden_sources))
+# The tests of the emulator read these when they run.
+unit_ptx := $(lessons:%=build/%.ptx) $(test_kernels:%=%.ptx) $(assembled_kernels:%=%.cubin)
 
 build/%.o: %.cc $(rules)
 	@echo "g++  $<"
@@ -109,7 +128,7 @@ build/libcommon.a: $(common_objects)
 
 $(unit_objects): | setup
 
-build/unit_tests: $(unit_objects) build/libcommon.a
+build/unit_tests: $(unit_objects) build/libcommon.a | $(unit_ptx)
 	@echo "link $@"
 	@$(CXX) $^ -o $@ $(link_flags) $(catch2_library)
 
@@ -117,10 +136,15 @@ build/check_cublas: build/tests/gpu/check_cublas.o build/libcommon.a
 	@echo "link $@"
 	@$(CXX) $^ -o $@ $(link_flags)
 
+## ptxrun: build ./ptxrun, which runs a kernel of any PTX file on the emulator
+ptxrun: build/tools/ptxrun.o build/tools/ptxrun_arguments.o build/libcommon.a
+	@echo "link $@"
+	@$(CXX) $^ -o $@ $(link_flags)
+
 # ---- Tests, measurements, figures.
 
 ## test: run every test that needs no GPU
-test: setup lessons build/unit_tests
+test: setup lessons ptxrun build/unit_tests
 	@$(PYTHON) tests/run.py
 
 ## test-gpu: check every lesson on this machine's Hopper GPU
@@ -147,11 +171,11 @@ diff%:
 
 ## format: run clang-format over the sources
 format:
-	@clang-format -i $(shell find common lessons tests -name '*.h' -o -name '*.cuh' -o -name '*.cc' \
+	@clang-format -i $(shell find common lessons tests tools -name '*.h' -o -name '*.cuh' -o -name '*.cc' \
 	    -o -name '*.cu')
 
 ## clean: remove what was built; .venv stays
 clean:
-	@rm -rf build lesson[0-9][0-9]
+	@rm -rf build lesson[0-9][0-9] ptxrun
 
--include $(wildcard build/*.d build/common/*/*.d build/tests/*/*.d)
+-include $(wildcard build/*.d build/common/*/*.d build/tests/*/*.d build/tools/*.d)

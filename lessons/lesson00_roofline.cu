@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <vector>
 
 #include "common/gemm/swizzle.h"
@@ -363,22 +364,29 @@ int main(int argc, char** argv) {
       .omitted = {"--lda", "--ldb", "--ldc", "--ldd", "--soak", "--sustained", "--baseline",
                   "--break", "--list-breaks"}};
   return harness::guard(line.program, [&] {
-    const harness::Options options = harness::parse(line, {argv + 1, argv + argc});
-    if (options.help) {
-      std::cout << harness::help(line);
-      return 0;
-    }
+    harness::Options options = harness::parse(line, {argv + 1, argv + argc});
+    if (harness::answer(line, options, std::cout)) return 0;
     const harness::RecordFile record_file(options.json);
-    const auto device = device::open(options.device);
+    const auto device = harness::open_device(options);
+    const bool has_clock = device->backend() == device::Backend::cuda;
+    if (!has_clock) options = harness::parse(harness::on_emulator(line), {argv + 1, argv + argc});
     device->set_time_limit(options.time_limit_s);
     const harness::Watchdog watchdog(*device, line.program, "nothing: raise --timeout");
     std::cout << line.program << " roofline: " << line.trick << '\n'
               << harness::banner(harness::describe_machine(*device)) << std::endl;
+    harness::report(std::cout, *device);
 
-    const bool verified =
-        options.mode == harness::Mode::bench_only || verify(*device, watchdog, options);
-    if (!verified) return 1;
-    if (options.mode != harness::Mode::check_only) {
+    const bool only_bench = options.mode == harness::Mode::bench_only;
+    if (only_bench && !has_clock) {
+      throw harness::UsageError("--bench needs a GPU: the emulator has no clock.");
+    }
+    const bool verified = only_bench || verify(*device, watchdog, options);
+    const std::optional<device::Hazards> hazards = device->hazards();
+    if (hazards) harness::report(std::cout, *hazards);
+    if (!verified || (hazards && hazards->count > 0)) return 1;
+    if (!has_clock) {
+      harness::report(std::cout, "time", "not measured: the emulator has no clock.");
+    } else if (options.mode != harness::Mode::check_only) {
       record_file.write(harness::record(measure(*device, watchdog, options)));
     }
     return 0;

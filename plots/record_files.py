@@ -111,6 +111,10 @@ class Fields:
     def is_null(self, key):
         return self._get(key) is None
 
+    def has(self, key):
+        """Whether the field is there and not null: for fields that older records lack."""
+        return self._value.get(key) is not None
+
     def child(self, key):
         return Fields(self._get(key), self.where, f"{self._path}{key}.")
 

@@ -355,6 +355,8 @@ def _run(fields):
     status = verdict.text("status")
     if not fields.is_null("break"):
         raise NoMeasurement("of a variant that is broken on purpose")
+    if fields.has("ptx"):
+        raise NoMeasurement("of edited PTX (--ptx)")
     if status == "fail" or not verdict.is_null("soak_first_difference"):
         raise NoMeasurement("failed verification")
     if status == "unchecked":

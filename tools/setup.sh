@@ -60,6 +60,9 @@ set_up_python() {
   python3 -m venv --without-pip --system-site-packages .venv ||
     fail "python3 can't make a virtual environment. Install its venv module (Debian and Ubuntu:
 apt-get install python3-venv) and run \`make setup\` again."
+  # Where python3 is itself in a virtual environment, "the system's" would leave out that one's.
+  python3 -c 'import site; print(*site.getsitepackages(), sep="\n")' \
+    >"$($python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/python3.pth"
 }
 
 matplotlib_version() {

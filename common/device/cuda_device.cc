@@ -12,13 +12,13 @@
 
 #include "common/device/concat.h"
 #include "common/device/cuda_gpus.h"
+#include "common/device/cuda_library.h"
 #include "common/device/cuda_status.h"
 #include "common/device/cuda_tensor_map.h"
-#include "common/device/embedded_ptx.h"
 #include "common/device/errors.h"
 #include "common/device/kernel_registry.h"
 #include "common/device/launch_check.h"
-#include "common/device/ptx_signature.h"
+#include "common/device/ptx_source.h"
 
 namespace device {
 namespace {
@@ -62,6 +62,8 @@ class Mark {
 /// What the back end keeps of a kernel once it has seen it.
 struct Kernel {
   std::string name;  ///< as the source spells it
+  const void* function =
+      nullptr;  ///< what the runtime's calls take: a host address or a cudaKernel_t
   LaunchLimits limits;
   std::size_t allowed_shared_bytes = 0;  ///< dynamic shared memory that it may ask for so far
   bool large_clusters_allowed = false;
@@ -69,7 +71,10 @@ struct Kernel {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(Properties properties) : properties_(std::move(properties)) {}
+  CudaDevice(Properties properties, const std::optional<PtxFile>& ptx)
+      : properties_(std::move(properties)), ptx_(ptx) {
+    if (ptx) library_ = std::make_unique<CudaLibrary>(ptx_);
+  }
 
   Backend backend() const override { return Backend::cuda; }
   const Properties& properties() const override { return properties_; }
@@ -90,13 +95,15 @@ class CudaDevice final : public Device {
                      std::span<const Argument> arguments) override;
 
   Kernel& find_kernel(const void* address, std::span<const Argument> arguments);
-  void allow(const void* address, Kernel& kernel, const LaunchShape& shape);
+  void allow(Kernel& kernel, const LaunchShape& shape);
   void bound_queue();
   void wait(const Mark& mark);
   void check_call(cudaError_t status, std::string_view call);
   std::string last_kernel_sentence() const;
 
   Properties properties_;
+  PtxSource ptx_;
+  std::unique_ptr<CudaLibrary> library_;  ///< of a PTX file; null without one
   Seconds time_limit_{30};
   std::map<const void*, Kernel> kernels_;
   const Kernel* last_kernel_ = nullptr;  ///< null when no launch is in flight
@@ -167,7 +174,7 @@ void CudaDevice::launch_packed(const LaunchShape& shape, const void* kernel,
                                std::span<const Argument> arguments) {
   Kernel& known = find_kernel(kernel, arguments);
   check_launch(known.name, shape, known.limits);
-  allow(kernel, known, shape);
+  allow(known, shape);
   bound_queue();
 
   std::vector<void*> addresses;
@@ -185,7 +192,7 @@ void CudaDevice::launch_packed(const LaunchShape& shape, const void* kernel,
   config.numAttrs = volume(shape.cluster) > 1 ? 1 : 0;
 
   // The status is all that kernel<<<...>>>() would leave for cudaGetLastError.
-  const cudaError_t status = cudaLaunchKernelExC(&config, kernel, addresses.data());
+  const cudaError_t status = cudaLaunchKernelExC(&config, known.function, addresses.data());
   if (status != cudaSuccess) check_call(status, concat("cudaLaunchKernelExC of ", known.name));
   last_kernel_ = &known;
 }
@@ -199,11 +206,10 @@ Kernel& CudaDevice::find_kernel(const void* address, std::span<const Argument> a
   const std::string_view entry = kernel_name(address);
   Kernel kernel;
   kernel.name = readable_name(entry);
-  if (!embedded_ptx().empty()) {
-    check_arguments(kernel.name, entry_parameters(embedded_ptx(), entry), arguments);
-  }
+  if (!ptx_.text().empty()) ptx_.check(entry, arguments);
+  kernel.function = library_ ? library_->kernel(entry) : address;
   cudaFuncAttributes attributes{};
-  check_call(cudaFuncGetAttributes(&attributes, address),
+  check_call(cudaFuncGetAttributes(&attributes, kernel.function),
              concat("cudaFuncGetAttributes of ", kernel.name));
   kernel.limits.threads_per_block = attributes.maxThreadsPerBlock;
   kernel.limits.static_shared_bytes = attributes.sharedSizeBytes;
@@ -213,18 +219,19 @@ Kernel& CudaDevice::find_kernel(const void* address, std::span<const Argument> a
 }
 
 /// Opts in to what a kernel must ask for: much dynamic shared memory, clusters of more than 8.
-void CudaDevice::allow(const void* address, Kernel& kernel, const LaunchShape& shape) {
+void CudaDevice::allow(Kernel& kernel, const LaunchShape& shape) {
   if (shape.shared_bytes > kernel.allowed_shared_bytes) {
-    check_call(cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    check_call(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(shape.shared_bytes)),
                concat("cudaFuncSetAttribute of ", kernel.name, " to ", shape.shared_bytes,
                       " bytes of dynamic shared memory"));
     kernel.allowed_shared_bytes = shape.shared_bytes;
   }
   if (volume(shape.cluster) > portable_cluster_size && !kernel.large_clusters_allowed) {
-    check_call(cudaFuncSetAttribute(address, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-               concat("cudaFuncSetAttribute of ", kernel.name, " to clusters of more than ",
-                      portable_cluster_size));
+    check_call(
+        cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+        concat("cudaFuncSetAttribute of ", kernel.name, " to clusters of more than ",
+               portable_cluster_size));
     kernel.large_clusters_allowed = true;
   }
 }
@@ -269,14 +276,14 @@ std::string CudaDevice::last_kernel_sentence() const {
 
 }  // namespace
 
-std::unique_ptr<Device> open_cuda_device() {
+std::unique_ptr<Device> open_cuda_device(const std::optional<PtxFile>& ptx) {
   const Findings findings = find_gpus();
   const int index = choose_gpu(findings);
   const cudaError_t status = cudaSetDevice(index);  // makes the context
   if (status != cudaSuccess) {
     throw Unavailable(describe_context_failure(status, findings.gpus[index]));
   }
-  return std::make_unique<CudaDevice>(read_properties(index));
+  return std::make_unique<CudaDevice>(read_properties(index), ptx);
 }
 
 }  // namespace device

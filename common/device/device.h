@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -20,6 +22,25 @@ enum class Backend { cuda, emulator };
 
 /// What --device asks for. `automatic` takes a Hopper GPU if there is one, else the emulator.
 enum class Choice { automatic, cuda, emulator };
+
+/// In which order the emulator lets events happen; emulator/machine.h says how they differ. All of
+/// them are legal on a GPU.
+enum class Schedule { fair, random, adversarial };
+
+/// PTX that runs in place of what the program carries.
+struct PtxFile {
+  std::string path;  ///< for messages
+  std::string text;
+};
+
+/// What open() is asked for.
+struct Request {
+  Choice choice = Choice::automatic;
+  std::optional<PtxFile> ptx = {};
+  Schedule schedule = Schedule::fair;  ///< of the emulator
+  std::uint64_t seed = 1;              ///< of the emulator's schedule
+  bool strict = false;  ///< the emulator also reports where the ISA's text leaves a doubt
+};
 
 struct Extent {
   unsigned x = 1, y = 1, z = 1;
@@ -51,10 +72,19 @@ struct Properties {
   std::string pci_bus_id;                  ///< empty where there is no such bus
   int driver_version = 0;                  ///< CUDA version the driver supports, 13000 for 13.0
   int runtime_version = 0;                 ///< CUDA runtime this program was built with
+  std::string instead_of_gpu;  ///< why Choice::automatic took no GPU; empty if it had no choice
+};
+
+/// What a machine that checks kernels found wrong with those that it ran.
+struct Hazards {
+  std::size_t count = 0;   ///< of different ones
+  std::string text;        ///< several lines: rule, CUDA line, role, what is missing
+  std::string conditions;  ///< of the search, "schedule fair, seed 1"
 };
 
 /// A machine that runs kernels, one at a time, in the order of launch. Every member throws
-/// device::Failure when the machine reports an error, naming the call that failed.
+/// device::Failure when the machine reports an error, naming the call that failed, and
+/// device::InvalidPtx when the error is that of Request::ptx.
 class Device {
  public:
   virtual ~Device() = default;
@@ -80,6 +110,9 @@ class Device {
   virtual void synchronize() = 0;
   virtual void set_time_limit(double seconds) = 0;
 
+  /// Of all launches so far. Nothing where nobody checks: on a GPU.
+  virtual std::optional<Hazards> hazards() const { return std::nullopt; }
+
   /// Launches `kernel` asynchronously. The argument types are the kernel's own parameter types, so
   /// a wrong argument does not compile; their packing is checked against the PTX once more.
   template <class... Parameters>
@@ -95,9 +128,9 @@ class Device {
                              std::span<const Argument> arguments) = 0;
 };
 
-/// Opens the machine that `choice` names. Throws device::Unavailable, in words that say what to do,
-/// when there is none.
-std::unique_ptr<Device> open(Choice choice);
+/// Opens the machine that `request` asks for. Throws device::Unavailable, in words that say what to
+/// do, when there is none.
+std::unique_ptr<Device> open(const Request& request);
 
 /// Device memory that releases itself. Movable, not copyable.
 class Buffer {

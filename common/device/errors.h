@@ -28,4 +28,9 @@ struct InvalidTensorMap : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+/// PTX of the user's (Request::ptx) that can't be run; the message names the file. Exit status 2.
+struct InvalidPtx : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
 }  // namespace device

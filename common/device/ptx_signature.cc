@@ -9,6 +9,9 @@
 namespace device {
 namespace {
 
+constexpr const char* advice =
+    ". Program and PTX must be of one make: rebuild, or edit a fresh copy from --dump-ptx.";
+
 /// Cuts PTX into words and single punctuation characters; skips spaces and comments.
 class Scanner {
  public:
@@ -50,8 +53,7 @@ Scanner find_entry(std::string_view ptx, std::string_view entry) {
     Scanner scanner(ptx.substr(at + keyword.size()));
     if (scanner.next() == entry) return scanner;
   }
-  throw Failure(concat("The program's PTX has no entry ", entry,
-                       ". Rebuild, so that the PTX and the program are of one make."));
+  throw Failure(concat("The PTX has no entry ", entry, advice));
 }
 
 /// The whole of `text` as a number; 0 if it is none.
@@ -119,7 +121,6 @@ std::vector<Parameter> entry_parameters(std::string_view ptx, std::string_view e
 
 void check_arguments(std::string_view kernel, std::span<const Parameter> parameters,
                      std::span<const Argument> arguments) {
-  constexpr auto advice = ". Rebuild, so that the PTX and the program are of one make.";
   if (arguments.size() != parameters.size()) {
     throw Failure(concat("Kernel ", kernel, " is launched with ",
                          counted(arguments.size(), "argument"), ", but its PTX has ",

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,8 @@
 namespace emulator {
 
 /// Where an instruction comes from: its line in the PTX text, and the CUDA line that .loc gives for
-/// it (file is an index into Module::files, -1 without line information).
+/// it (file is an index into Module::files, -1 without line information). What was inlined from
+/// another file has the line of its caller: a lesson's, not that of the wrapper it calls.
 struct Location {
   int ptx_line = 0;
   int file = -1;
@@ -24,11 +26,11 @@ enum class Space : std::uint8_t { param, global, shared, local, constant };
 /// A variable in memory: a kernel or function parameter, a module-scope or function-scope .global,
 /// .shared, .const, .local or .param declaration.
 struct Variable {
-  std::string name;               ///< as in the PTX, mangled
+  std::string name;  ///< as in the PTX, mangled
   Space space = Space::global;
-  std::size_t size = 0;           ///< bytes; 0 for `.extern .shared name[]` (dynamic shared memory)
-  std::size_t alignment = 1;      ///< bytes
-  bool external = false;          ///< .extern
+  std::size_t size = 0;       ///< bytes; 0 for `.extern .shared name[]` (dynamic shared memory)
+  std::size_t alignment = 1;  ///< bytes
+  bool external = false;      ///< .extern
   std::vector<std::byte> initial;  ///< .global and .const initializers, zero-extended to `size`
 };
 
@@ -46,9 +48,11 @@ struct Operand {
     f64,       ///< bits: 0d3FF0000000000000
     special,   ///< name: "%tid.x", "%clock64"; also WARP_SZ
     variable,  ///< index: into Module::variables (module scope) or, with bit 31 set, into
-               ///< Function::variables (parameters first, then function-scope declarations)
-    label,     ///< index: of the instruction that the label stands before
-    function,  ///< index: into Module::functions, or -1 with name: "vprintf", "__assertfail"
+               ///< Function::variables (parameters first, then function-scope declarations);
+               ///< offset: `mov.u64 %rd1, table+16`
+    label,     ///< index: of the instruction that the label stands before; the number of
+               ///< instructions for a label at the end
+    function,  ///< name: "vprintf"; index: into Module::functions, or -1 when it is declared only
     sink,      ///< `_`
     vector,    ///< elements: `{a, b}`
     address,   ///< elements[0]: base (reg, variable or integer), offset; elements[1], if there:
@@ -68,13 +72,14 @@ struct Operand {
 };
 
 struct Instruction {
-  std::vector<std::string> opcode;  ///< split at dots: {"ld", "global", "v2", "f32"};
-                                    ///< "shared::cta" stays one part
-  std::vector<Operand> operands;    ///< destination first, as written
-  int guard = -1;                   ///< register index of `@p`, -1 if unguarded
-  bool guard_negated = false;       ///< `@!p`
+  std::vector<std::string_view> opcode;  ///< split at dots: {"ld", "global", "v2", "f32"};
+                                         ///< "shared::cta" stays one part; views of Module::source
+  std::vector<Operand> operands;         ///< destination first, as written
+  int guard = -1;                        ///< register index of `@p`, -1 if unguarded
+  bool guard_negated = false;            ///< `@!p`
   Location location;
-  std::string text;                 ///< the opcode as written, for messages: "ld.global.v2.f32"
+  std::string_view text;  ///< the opcode as written, for messages: "ld.global.v2.f32"; a view of
+                          ///< Module::source
 };
 
 /// An .entry (kernel) or a .func.
@@ -86,15 +91,18 @@ struct Function {
   std::size_t parameter_count = 0;
   std::vector<std::uint32_t> return_variables;  ///< indices of a .func's return parameters
   std::vector<Instruction> instructions;
-  std::array<int, 3> max_threads{};      ///< .maxntid, 0 if absent
-  std::array<int, 3> required_threads{}; ///< .reqntid, 0 if absent
-  int min_ctas_per_sm = 0;               ///< .minnctapersm, 0 if absent
-  int max_registers = 0;                 ///< .maxnreg, 0 if absent
-  std::array<int, 3> required_cluster{}; ///< .reqnctapercluster, 0 if absent
+  std::array<int, 3> max_threads{};       ///< .maxntid, 0 if absent; sizes not given are 1
+  std::array<int, 3> required_threads{};  ///< .reqntid, 0 if absent
+  int min_ctas_per_sm = 0;                ///< .minnctapersm, 0 if absent
+  int max_registers = 0;                  ///< .maxnreg, 0 if absent
+  std::array<int, 3> required_cluster{};  ///< .reqnctapercluster, 0 if absent
   Location location;
 };
 
 struct Module {
+  /// The PTX text. Instructions hold views of it, and must not outlive the last copy of their
+  /// module.
+  std::shared_ptr<const std::string> source;
   std::string version;              ///< "9.0"
   std::string target;               ///< "sm_90a"
   std::vector<std::string> files;   ///< of .file directives, as written

@@ -77,6 +77,7 @@ class Observer {
 
   // Lifetime.
   virtual void launch_begins(const LaunchInfo&) {}
+  /// The CTAs of a cluster begin one right after the other, in order of rank.
   virtual void cta_begins(std::uint32_t /*cta*/) {}
   virtual void lanes_exit(const Site&) {}
   virtual void cta_ends(std::uint32_t /*cta*/) {}
@@ -106,8 +107,9 @@ class Observer {
   /// Each lane of the site arrives `count` times in `phase`.
   virtual void mbarrier_arrive(const Site&, std::uint32_t /*cta*/, std::uint32_t /*address*/,
                                std::uint64_t /*phase*/, std::uint32_t /*count*/, Order, Scope) {}
+  /// expect_tx, before it takes effect. A complete_tx by a thread is reported as minus its bytes.
   virtual void mbarrier_expect(const Site&, std::uint32_t /*cta*/, std::uint32_t /*address*/,
-                               std::uint64_t /*phase*/, std::uint32_t /*bytes*/) {}
+                               std::uint64_t /*phase*/, std::int64_t /*bytes*/) {}
   /// `phase` has just completed.
   virtual void mbarrier_completes(std::uint32_t /*cta*/, std::uint32_t /*address*/,
                                   std::uint64_t /*phase*/) {}
@@ -124,8 +126,12 @@ class Observer {
                                   std::uint32_t /*bytes*/, Access) {}
   virtual void async_touch_global(AsyncId, std::uint64_t /*address*/, std::uint64_t /*bytes*/,
                                   Access) {}
-  /// Its bytes count towards `phase` of this mbarrier (once for each destination CTA of a
-  /// multicast).
+  /// It will report to this mbarrier: after begin, once for each destination CTA of a multicast.
+  virtual void async_signals(AsyncId, std::uint32_t /*cta*/, std::uint32_t /*address*/) {}
+  /// It uses the tensor map at this global address (parameters and constants may be left out).
+  virtual void async_uses_tensor_map(AsyncId, std::uint64_t /*address*/) {}
+  /// Its bytes have landed and count towards `phase` of this mbarrier (once for each destination
+  /// CTA of a multicast).
   virtual void async_complete_on_mbarrier(AsyncId, std::uint32_t /*cta*/, std::uint32_t /*address*/,
                                           std::uint64_t /*phase*/) {}
   virtual void async_complete(AsyncId) {}

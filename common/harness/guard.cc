@@ -32,6 +32,8 @@ int guard(const std::string& program, const std::function<int()>& body) {
     return report(program, error.what(), usage_status);
   } catch (const device::InvalidTensorMap& error) {
     return report(program, error.what(), usage_status);
+  } catch (const device::InvalidPtx& error) {
+    return report(program, error.what(), usage_status);
   } catch (const device::Hang& hang) {
     end_hung_process(program, hang.what());
   } catch (const device::Failure& failure) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -22,11 +24,12 @@ using Launch = std::function<void()>;
 /// A lesson that computes a gemm::Problem.
 struct Lesson {
   int number;
-  std::string name;                 ///< "tma"
-  std::string trick;                ///< one line
-  int default_size = 4096;          ///< M = N = K on a GPU
-  int pitch_multiple = 8;           ///< elements; 8 x bf16 = the 16 bytes that TMA asks of a pitch
-  std::string likely_wait;          ///< ends the sentence "The kernel most likely waits for ..."
+  std::string name;         ///< "tma"
+  std::string trick;        ///< one line
+  int default_size = 4096;  ///< M = N = K on a GPU
+  int emulator_size = 256;  ///< the same on the emulator
+  int pitch_multiple = 8;   ///< elements; 8 x bf16 = the 16 bytes that TMA asks of a pitch
+  std::string likely_wait;  ///< ends the sentence "The kernel most likely waits for ..."
   std::vector<Knob> knobs;
   std::vector<Break> breaks;
   std::function<Tile(const Selection&)> tile;
@@ -36,12 +39,21 @@ struct Lesson {
 };
 
 /// The body of a GEMM lesson's main(): parses, verifies, times beside cuBLAS, reports. Returns the
-/// exit status: 0 verified; 1 wrong result; 2 usage; 3 the device failed or hung.
+/// exit status: 0 verified; 1 wrong result or a hazard; 2 usage; 3 the device failed or hung.
 int run(const Lesson& lesson, int argc, char** argv);
 
 /// Runs `body` and turns what it throws into one line on stderr and the exit status above. For
 /// lessons whose main() is not a GEMM (lesson 00); such a body waits for its kernels through a
 /// Watchdog (watchdog.h), which does not unwind when one hangs.
 int guard(const std::string& program, const std::function<int()>& body);
+
+/// Does what `options` ask for in place of a run: --help, --list-breaks and --explain, on `out`,
+/// and
+/// --dump-ptx. Returns whether there was such a thing.
+bool answer(const CommandLine& line, const Options& options, std::ostream& out);
+
+/// The device that `options` ask for, with their PTX and schedule. Throws UsageError
+/// for flags that don't go with the device and for PTX that can't be read.
+std::unique_ptr<device::Device> open_device(const Options& options);
 
 }  // namespace harness

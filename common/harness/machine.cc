@@ -20,17 +20,21 @@ Machine describe_machine(const device::Device& device) {
   Machine machine{.gpu = properties.name,
                   .sm_count = properties.sm_count,
                   .max_sm_clock_mhz = properties.max_clock_mhz,
-                  .driver = device::version_text(properties.driver_version),
+                  .driver = {},
                   .runtime = device::version_text(properties.runtime_version),
                   .cublas = {},
                   .commit = built_commit()};
-  if (device.backend() == device::Backend::cuda) machine.cublas = cublas_version();
+  if (device.backend() == device::Backend::cuda) {
+    machine.driver = device::version_text(properties.driver_version);
+    machine.cublas = cublas_version();
+  }
   return machine;
 }
 
 std::string banner(const Machine& machine) {
   std::string text = device::concat(machine.gpu, ", ", device::counted(machine.sm_count, "SM"),
-                                    ", CUDA ", machine.runtime, " (driver ", machine.driver, ")");
+                                    ", CUDA ", machine.runtime);
+  if (machine.driver) text += " (driver " + *machine.driver + ")";
   if (machine.cublas) text += ", cuBLAS " + *machine.cublas;
   return text;
 }

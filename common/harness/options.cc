@@ -12,6 +12,8 @@
 #include <sstream>
 #include <utility>
 
+#include "common/emulator/report.h"
+
 namespace harness {
 namespace {
 
@@ -102,8 +104,11 @@ std::size_t parse_choice(const std::string& flag, const std::string& value,
   return static_cast<std::size_t>(found - allowed.begin());
 }
 
-Flag extent_flag(std::string name, int& extent, int fallback, const std::string& what) {
-  return {name, "N", what + " (" + std::to_string(fallback) + ")",
+Flag extent_flag(std::string name, int& extent, int fallback, int emulator_fallback,
+                 const std::string& what) {
+  return {name, "N",
+          what + " (" + std::to_string(fallback) + ", on the emulator " +
+              std::to_string(emulator_fallback) + ")",
           [name, &extent](const std::string& value) {
             extent = parse_integer<int>(name, value, 0, std::numeric_limits<int>::max());
           }};
@@ -137,16 +142,17 @@ Section problem_section(const CommandLine& line, Options& options) {
   const std::vector<std::string> inits(init_names.begin(), init_names.end());
   return {
       "Problem: D = alpha * A * B^T + beta * C, bf16, sums in fp32",
-      {extent_flag("--m", options.m, line.default_m, "rows of A and D"),
-       extent_flag("--n", options.n, line.default_n, "rows of B, columns of D"),
-       extent_flag("--k", options.k, line.default_k, "columns of A and B"),
+      {extent_flag("--m", options.m, line.default_m, line.emulator_size, "rows of A and D"),
+       extent_flag("--n", options.n, line.default_n, line.emulator_size, "rows of B, columns of D"),
+       extent_flag("--k", options.k, line.default_k, line.emulator_size, "columns of A and B"),
        scale_flag("--alpha", options.alpha, "scales the product (1)"),
        scale_flag("--beta", options.beta, "scales C; 0 leaves C unread (0)"),
        pitch_flag("--lda", options.lda, "elements from row to row of A (the smallest that fits)"),
        pitch_flag("--ldb", options.ldb, "the same of B"),
        pitch_flag("--ldc", options.ldc, "the same of C"),
        pitch_flag("--ldd", options.ldd, "the same of D"),
-       {"--seed", "N", "seed of the random numbers and of the order of timing (1)",
+       {"--seed", "N",
+        "seed of the random numbers, of the order of timing and of the emulator's schedule (1)",
         [&options](const std::string& value) {
           options.seed = parse_integer<std::uint64_t>("--seed", value, 0,
                                                       std::numeric_limits<std::uint64_t>::max());
@@ -191,10 +197,11 @@ Section timing_section(Options& options) {
 
 Section general_section(Options& options) {
   return {"General",
-          {{"--device", "auto|cuda", "auto takes a Hopper GPU if there is one (auto)",
+          {{"--device", "auto|cuda|emulator",
+            "auto takes a Hopper GPU if there is one, else the emulator (auto)",
             [&options](const std::string& value) {
-              options.device =
-                  static_cast<device::Choice>(parse_choice("--device", value, {"auto", "cuda"}));
+              options.device = static_cast<device::Choice>(
+                  parse_choice("--device", value, {"auto", "cuda", "emulator"}));
             }},
            {"--timeout", "S", "seconds after which a kernel that has not finished is a hang (30)",
             [&options](const std::string& value) {
@@ -209,6 +216,26 @@ Section general_section(Options& options) {
            {"--json", "FILE", "write one record of the run (docs/result-files.md)",
             [&options](const std::string& value) { options.json = value; }},
            {"--help", "", "this text", [&options](const std::string&) { options.help = true; }}}};
+}
+
+Section emulator_section(Options& options) {
+  return {
+      "The PTX, and the emulator that runs it without a GPU and says what is wrong with a kernel",
+      {{"--schedule", "fair|random|adversarial",
+        "in which of the legal orders things happen: evenly, at random by the seed, or copies "
+        "as late and producers as early as may be (fair)",
+        [&options](const std::string& value) {
+          options.schedule = static_cast<device::Schedule>(
+              parse_choice("--schedule", value, {"fair", "random", "adversarial"}));
+        }},
+       {"--strict", "", "report also what the ISA's text leaves in doubt",
+        [&options](const std::string&) { options.strict = true; }},
+       {"--explain", "RULE", "the rule behind a report, by its id, E07, or its name",
+        [&options](const std::string& value) { options.explain = value; }},
+       {"--dump-ptx", "FILE", "write the PTX that the kernels are made of, and stop",
+        [&options](const std::string& value) { options.dump_ptx = value; }},
+       {"--ptx", "FILE", "run this PTX instead, an edited copy",
+        [&options](const std::string& value) { options.ptx = value; }}}};
 }
 
 Section knob_section(const CommandLine& line, Options& options) {
@@ -247,7 +274,8 @@ Section break_section(const CommandLine& line, Options& options) {
 std::vector<Section> command_line_sections(const CommandLine& line, Options& options) {
   std::vector<Section> sections{problem_section(line, options), knob_section(line, options),
                                 what_section(options),          timing_section(options),
-                                break_section(line, options),   general_section(options)};
+                                break_section(line, options),   emulator_section(options),
+                                general_section(options)};
   const auto is_omitted = [&](const Flag& flag) {
     return std::find(line.omitted.begin(), line.omitted.end(), flag.name) != line.omitted.end();
   };
@@ -298,12 +326,20 @@ void refuse_contradictions(const std::set<std::string>& given) {
       {"--break", "--baseline", "a broken variant is never timed"},
       {"--bench", "--soak", "a soak starts from a verified D"},
       {"--sustained", "--rounds", "a sustained run has no rounds"},
+      {"--dump-ptx", "--ptx", "the one writes the PTX that the other replaces"},
   };
   for (const auto& [flag, other, why] : contradictions) {
     if (given.contains(flag) && given.contains(other)) {
       throw UsageError(std::string(flag) + " and " + other + " do not go together: " + why + ".");
     }
   }
+}
+
+/// Flags that mean nothing on a GPU.
+void refuse_on_gpu(const Options& options) {
+  if (options.device != device::Choice::cuda) return;
+  if (options.schedule) throw UsageError("--schedule needs --device emulator: a GPU has its own.");
+  if (options.strict) throw UsageError("--strict needs --device emulator: a GPU checks nothing.");
 }
 
 constexpr std::size_t columns = 100;
@@ -362,6 +398,12 @@ int Selection::number(std::string_view knob) const {
   return number;
 }
 
+CommandLine on_emulator(CommandLine command_line) {
+  command_line.default_m = command_line.default_n = command_line.default_k =
+      command_line.emulator_size;
+  return command_line;
+}
+
 Options parse(const CommandLine& command_line, std::span<const char* const> arguments) {
   Options options = defaults(command_line);
   std::map<std::string, Flag> flags;
@@ -394,6 +436,7 @@ Options parse(const CommandLine& command_line, std::span<const char* const> argu
     if (options.help) return options;
   }
   refuse_contradictions(given);
+  refuse_on_gpu(options);
   return options;
 }
 
@@ -411,7 +454,7 @@ std::string help(const CommandLine& command_line) {
   }
   page += "\nExit status\n";
   append_entry(page, "0", "D is right, or was not asked about");
-  append_entry(page, "1", "D is wrong");
+  append_entry(page, "1", "D is wrong, or the emulator found a hazard");
   append_entry(page, "2", "the command line can't be obeyed; nothing was launched");
   append_entry(page, "3", "no device, or the device failed or hung");
   const std::string command = "  ./" + command_line.program;
@@ -425,6 +468,26 @@ std::string list_breaks(const CommandLine& command_line) {
   std::string page;
   for (const Break& variant : command_line.breaks) append_entry(page, variant.name, variant.what);
   return page;
+}
+
+std::string explain(const std::string& rule) {
+  const emulator::Rule* const found = emulator::find_rule(rule);
+  if (found == nullptr) {
+    std::vector<std::string> known;
+    for (const emulator::Rule& other : emulator::rules()) {
+      known.push_back(std::string(other.id) + " " + std::string(other.name));
+    }
+    throw UsageError("--explain knows no rule '" + rule + "'; there are " + join(known, ", ") +
+                     ".");
+  }
+  std::ostringstream page;
+  page << found->id << ' ' << found->name << (found->strict_only ? " (with --strict)" : "")
+       << "\n\n"
+       << found->explain << "\n\n";
+  std::string source;
+  append_wrapped(source, "Source: " + std::string(found->source), 0);
+  page << source;
+  return page.str();
 }
 
 }  // namespace harness

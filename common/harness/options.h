@@ -66,6 +66,8 @@ struct Options {
   std::uint64_t seed = 1;
   Init init = Init::normal;
   device::Choice device = device::Choice::automatic;
+  std::optional<device::Schedule> schedule;  ///< of the emulator; fair unless the user says so
+  bool strict = false;                       ///< the emulator's checker takes the ISA at its word
   Mode mode = Mode::check_and_bench;
   int rounds = 20;
   bool sustained = false;
@@ -73,6 +75,9 @@ struct Options {
   int soak = 0;              ///< launches whose outputs are compared bit by bit
   double time_limit_s = 30;  ///< --timeout
   std::string json;          ///< empty: no record is written
+  std::string ptx;           ///< a file that runs in place of the program's PTX; empty: none
+  std::string dump_ptx;      ///< where to write the program's PTX; empty: nowhere
+  std::string explain;       ///< a rule's id or name; empty: none is asked for
   Selection selection;
   bool help = false;
   bool list_breaks = false;
@@ -83,11 +88,15 @@ struct CommandLine {
   std::string program;  ///< "lesson03"
   std::string trick;    ///< one line, the first of --help
   int default_m = 0, default_n = 0, default_k = 0;
+  int emulator_size = 256;  ///< default_m, default_n and default_k on the emulator
   std::vector<Knob> knobs;
   std::vector<Break> breaks;
   /// Common flags that mean nothing to this program ("--alpha"): --help and parse() leave them out.
   std::vector<std::string> omitted = {};
 };
+
+/// `command_line` with the defaults that hold on the emulator.
+CommandLine on_emulator(CommandLine command_line);
 
 /// Parses strictly: `8k`, `-8`, 2^32+1, unknown flags and missing values throw UsageError that
 /// names the flag. `arguments` is argv without the program's name. --help ends the parse: what
@@ -99,5 +108,8 @@ Options parse(const CommandLine& command_line, std::span<const char* const> argu
 std::string help(const CommandLine& command_line);
 /// The text of --list-breaks.
 std::string list_breaks(const CommandLine& command_line);
+/// The text of --explain: the rule of the emulator's checker with this id or name, at most 100
+/// columns. Throws UsageError that lists the rules if there is none.
+std::string explain(const std::string& rule);
 
 }  // namespace harness

@@ -49,6 +49,10 @@ Json problem_json(const Options& options, const gemm::Problem& problem) {
   };
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
 /// `object->*field`, or null where there is no object.
 template <class Object, class Field>
 Json field_or_null(const Object* object, Field Object::*field) {
@@ -71,6 +75,7 @@ Json verdict_json(const std::optional<CheckedVerdict>& checked) {
       {"oracle", compared ? Json(checked->oracle) : Json()},
       {"soak_launches", field_or_null(soak, &Soak::launches)},
       {"soak_first_difference", field_or_null(soak, &Soak::first_difference)},
+      {"hazards", checked && checked->hazards ? Json(checked->hazards->count) : Json()},
   };
 }
 
@@ -155,7 +160,6 @@ Json array_of(const std::vector<Element>& elements, Json (*to_json)(const Elemen
 }  // namespace
 
 Json record(const GemmRun& run) {
-  const std::string& broken = run.options.selection.broken();
   const Benchmark* const timed = run.benchmark ? &*run.benchmark : nullptr;
   return Json::Object{
       {"schema", schema_version},
@@ -163,7 +167,8 @@ Json record(const GemmRun& run) {
       {"lesson", run.lesson},
       {"name", run.name},
       {"knobs", knobs_json(run.options.selection)},
-      {"break", broken.empty() ? Json() : Json(broken)},
+      {"break", text_or_null(run.options.selection.broken())},
+      {"ptx", text_or_null(run.options.ptx)},
       {"problem", problem_json(run.options, run.problem)},
       {"verdict", verdict_json(run.checked)},
       {"protocol", timed ? protocol_json(timed->protocol) : Json()},

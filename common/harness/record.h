@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/device/device.h"
 #include "common/gemm/problem.h"
 #include "common/harness/benchmark.h"
 #include "common/harness/clocks.h"
@@ -27,7 +28,11 @@ struct CheckedVerdict {
   Verdict verdict;
   std::string oracle;  ///< "cuBLAS 13.1.0, fp32"; empty when D has no elements
   std::optional<Soak> soak;
-  bool passed() const { return verdict.passed() && !(soak && soak->first_difference); }
+  std::optional<device::Hazards> hazards = {};  ///< empty where nobody looked for any
+
+  bool is_right() const { return verdict.passed() && !(soak && soak->first_difference); }
+  bool has_hazards() const { return hazards && hazards->count > 0; }
+  bool passed() const { return is_right() && !has_hazards(); }
 };
 
 /// A run of a GEMM lesson.

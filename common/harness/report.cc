@@ -28,6 +28,20 @@ std::string describe(const Soak& soak) {
                         "the same bits each time, so suspect a race.");
 }
 
+/// "PASS: ..." or "FAIL: ...", by D and by the hazards.
+std::string describe(const CheckedVerdict& checked, const Tile& tile, const std::string& broken) {
+  std::string text = describe(checked.verdict, tile);
+  if (!checked.verdict.passed()) return text;
+  constexpr std::size_t pass = std::string_view("PASS").size();
+  if (checked.has_hazards()) {
+    text.replace(0, pass, "FAIL (D is right this time, but see the hazards)");
+  } else if (!broken.empty()) {
+    text.replace(0, pass,
+                 "PASS (by luck: what --break " + broken + " breaks did not show this time)");
+  }
+  return text;
+}
+
 /// "0.402 ms (0.399 .. 0.407)   341.9 TFLOP/s": the figure and its quartiles.
 std::string describe(const TimedContender& contender) {
   const Timing& timing = contender.timing;
@@ -75,16 +89,31 @@ void report(std::ostream& out, std::string_view head, std::string_view text) {
   out << std::endl;
 }
 
+void report(std::ostream& out, const device::Device& device) {
+  if (device.backend() != device::Backend::emulator) return;
+  const std::string& reason = device.properties().instead_of_gpu;
+  report(out, "device",
+         (reason.empty() ? "" : reason + "\n") +
+             "The emulator runs the PTX: small sizes by default, the CPU in place of cuBLAS, no "
+             "times.");
+}
+
+void report(std::ostream& out, const device::Hazards& hazards) {
+  if (hazards.count == 0) {
+    report(out, "hazards", "none found (" + hazards.conditions + ")");
+    return;
+  }
+  report(out, "hazards",
+         device::concat(hazards.count, " found (", hazards.conditions, ")\n", hazards.text,
+                        "--explain with the id of a finding prints the rule behind it."));
+}
+
 void report(std::ostream& out, const CheckedVerdict& checked, const Tile& tile,
             const std::string& broken) {
-  std::string text = describe(checked.verdict, tile);
-  if (!broken.empty() && checked.verdict.passed()) {
-    text.replace(0, std::string_view("PASS").size(),
-                 "PASS (by luck: what --break " + broken + " breaks did not show this time)");
-  }
-  report(out, "verify", text);
+  report(out, "verify", describe(checked, tile, broken));
   report(out, "oracle", checked.oracle);
   if (checked.soak) report(out, "soak", describe(*checked.soak));
+  if (checked.hazards) report(out, *checked.hazards);
 }
 
 void report(std::ostream& out, const Benchmark& benchmark) {

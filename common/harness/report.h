@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string_view>
 
+#include "common/device/device.h"
 #include "common/harness/benchmark.h"
 #include "common/harness/record.h"
 
@@ -12,8 +13,14 @@ namespace harness {
 /// "verify   PASS: ..."; further lines of `text` are indented to the same column.
 void report(std::ostream& out, std::string_view head, std::string_view text);
 
-/// The verdict, its oracle, and the soak if there was one. A broken variant that passes is said to
-/// do so by luck.
+/// That kernels run on the emulator, why, and what that changes. Nothing on a GPU.
+void report(std::ostream& out, const device::Device& device);
+
+/// What was found wrong with the kernels, or that nothing was.
+void report(std::ostream& out, const device::Hazards& hazards);
+
+/// The verdict, its oracle, the soak and the hazards if they were looked for. A broken variant that
+/// passes is said to do so by luck; a right D does not pass where there are hazards.
 void report(std::ostream& out, const CheckedVerdict& checked, const Tile& tile,
             const std::string& broken);
 

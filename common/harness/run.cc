@@ -34,6 +34,7 @@ CommandLine command_line(const Lesson& lesson) {
           .default_m = lesson.default_size,
           .default_n = lesson.default_size,
           .default_k = lesson.default_size,
+          .emulator_size = lesson.emulator_size,
           .knobs = lesson.knobs,
           .breaks = lesson.breaks};
 }
@@ -85,7 +86,10 @@ std::optional<CheckedVerdict> Session::check() {
     return std::nullopt;
   }
   CheckedVerdict checked = verify();
-  if (checked.passed() && options_.soak > 0) checked.soak = soak();
+  if (checked.passed() && options_.soak > 0) {
+    checked.soak = soak();
+    checked.hazards = device_.hazards();
+  }
   report(out_, checked, tile_, options_.selection.broken());
   return checked;
 }
@@ -102,7 +106,10 @@ CheckedVerdict Session::verify() {
   const std::unique_ptr<Oracle> oracle = device_.backend() == device::Backend::cuda
                                              ? cublas_oracle(device_, workload_)
                                              : cpu_oracle(workload_);
-  return {.verdict = judge(workload_, *oracle), .oracle = oracle->name(), .soak = {}};
+  return {.verdict = judge(workload_, *oracle),
+          .oracle = oracle->name(),
+          .soak = {},
+          .hazards = device_.hazards()};
 }
 
 /// Launch 1 is the one that was verified: its output is in D.
@@ -120,6 +127,8 @@ Soak Session::soak() {
     if (std::memcmp(first.data(), later.data(), first.size() * sizeof(first[0])) != 0) {
       return {.launches = options_.soak, .first_difference = number};
     }
+    const std::optional<device::Hazards> hazards = device_.hazards();
+    if (hazards && hazards->count > 0) return {.launches = number, .first_difference = {}};
     progress.step();
   }
   return {.launches = options_.soak, .first_difference = {}};
@@ -142,10 +151,11 @@ std::optional<Benchmark> Session::time() {
 }
 
 void introduce(std::ostream& out, const Lesson& lesson, const Options& options,
-               const Machine& machine) {
+               const device::Device& device, const Machine& machine) {
   out << program_name(lesson) << ' ' << lesson.name << ": " << lesson.trick << '\n'
-      << banner(machine) << '\n'
-      << "D = " << options.alpha << " * A B^T + " << options.beta << " * C, M " << options.m
+      << banner(machine) << '\n';
+  report(out, device);
+  out << "D = " << options.alpha << " * A B^T + " << options.beta << " * C, M " << options.m
       << ", N " << options.n << ", K " << options.k << ", " << name(options.init) << ", seed "
       << options.seed << std::endl;
 }
@@ -167,7 +177,7 @@ int run(const Lesson& lesson, const Options& options, device::Device& device,
               .machine = describe_machine(device)};
   Workload workload = draw(device, options, lesson.pitch_multiple);
   run.problem = workload.problem();
-  introduce(out, lesson, options, run.machine);
+  introduce(out, lesson, options, device, run.machine);
 
   if (options.m == 0 || options.n == 0) {
     report(out, "verify", "PASS: D has no elements, so there was nothing to launch.");
@@ -185,17 +195,14 @@ int run(const Lesson& lesson, const Options& options, device::Device& device,
 int run(const Lesson& lesson, int argc, char** argv) {
   return guard(program_name(lesson), [&] {
     const CommandLine line = command_line(lesson);
-    const Options options = parse(line, std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
-    if (options.help) {
-      std::cout << help(line);
-      return right_status;
-    }
-    if (options.list_breaks) {
-      std::cout << list_breaks(line);
-      return right_status;
-    }
+    const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(1);
+    Options options = parse(line, arguments);
+    if (answer(line, options, std::cout)) return right_status;
     const RecordFile record_file(options.json);
-    const std::unique_ptr<device::Device> device = device::open(options.device);
+    const std::unique_ptr<device::Device> device = open_device(options);
+    if (device->backend() == device::Backend::emulator) {
+      options = parse(on_emulator(line), arguments);
+    }
     return run(lesson, options, *device, record_file, std::cout);
   });
 }

@@ -11,8 +11,8 @@
 namespace harness {
 
 /// Verifies `lesson` on `device`, times it beside the library, reports on `out` and writes the
-/// record. Returns 0, or 1 when D is wrong. Throws what guard() turns into the other exit statuses;
-/// then there is no record.
+/// record. Returns 0, or 1 when D is wrong or there are hazards. Throws what guard() turns into the
+/// other exit statuses; then there is no record.
 int run(const Lesson& lesson, const Options& options, device::Device& device,
         const RecordFile& record_file, std::ostream& out);
 

@@ -120,7 +120,7 @@ class MakeTest(ProjectTest):
         makefile = (self.project / "Makefile").read_text()
         targets = set(re.search(r"^\.PHONY: (.*)", makefile, re.M)[1].split()) - {"FORCE"}
         listed = re.findall(r"^make (\S+) +\S", self.make_well("help"), re.M)
-        self.assertEqual(sorted(listed), sorted(targets | {"lessonNN", "diffNN"}))
+        self.assertEqual(sorted(listed), sorted(targets | {"lessonNN", "diffNN", "ptxrun"}))
 
     def test_diff_shows_a_lesson_against_the_one_before_it(self):
         changes = self.make_well("diff01")

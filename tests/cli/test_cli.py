@@ -1,5 +1,5 @@
-"""The command line of the built lessons, as a user without a GPU meets it; and the sample records
-against docs/result-files.md."""
+"""The command line of the built lessons and of ptxrun, as a user without a GPU meets it; and the
+sample records against docs/result-files.md."""
 
 import ctypes
 import glob
@@ -82,6 +82,12 @@ class CommandLine(unittest.TestCase):
             (["--device", "tpu"], "--device"),
             (["--baseline", "fastest"], "--baseline"),
             (["--break", "nothing"], "--break"),
+            (["--schedule", "unfair"], "--schedule"),
+            (["--device", "cuda", "--schedule", "fair"], "--schedule"),
+            (["--explain", "E99"], "E01 deadlock"),
+            (["--dump-ptx", "/dev/null/a.ptx"], "--dump-ptx"),
+            (["--ptx", "/dev/null/a.ptx"], "--ptx"),
+            (["--ptx", "/"], "--ptx"),
             (["--check-only", "--bench"], "--check-only"),
             (["8192"], "8192"),
         ]
@@ -140,10 +146,14 @@ class CommandLine(unittest.TestCase):
             record.write_text("old\n")
             for lesson in LESSONS:
                 with self.subTest(lesson=lesson):
-                    done = run(lesson, "--json", record)
+                    done = run(lesson, "--device", "cuda", "--json", record)
                     self.assertEqual(done.returncode, 3)
                     self.assertIn("There is no NVIDIA driver", done.stderr)
                     self.assertEqual(done.stdout, "")
+                    instead = run(lesson, "--check-only")
+                    self.assertEqual((instead.returncode, instead.stderr), (0, ""))
+                    self.assertIn("device   There is no NVIDIA driver", instead.stdout)
+                    self.assertIn("PTX emulator", instead.stdout)
             self.assertEqual(record.read_text(), "old\n")
             self.assertEqual(os.listdir(folder), ["out.json"])
 
@@ -153,11 +163,226 @@ class CommandLine(unittest.TestCase):
             os.symlink(stub_driver(), f"{folder}/libcuda.so.1")
             for lesson in LESSONS:
                 with self.subTest(lesson=lesson):
-                    done = run(lesson, LD_LIBRARY_PATH=folder)
+                    done = run(lesson, "--device", "cuda", LD_LIBRARY_PATH=folder)
                     self.assertEqual(done.returncode, 3)
                     self.assertIn("stub", done.stderr)
                     self.assertNotIn("There is no NVIDIA driver", done.stderr)
                     self.assertEqual(done.stdout, "")
+
+
+SCHEDULES = ("fair", "random", "adversarial")
+# The rules that catch the broken variants of lesson 03 under every schedule. That the wait of one
+# warp does not cover the others' reads is what the strict mode says.
+CAUGHT_BY = {
+    "no-full-wait": ("read-before-landed", []),
+    "no-phase-flip": ("read-before-landed", []),
+    "no-reuse-barrier": ("one-warp-waited", ["--strict"]),
+    "short-expect": ("read-before-landed", []),
+    "long-expect": ("deadlock", []),
+}
+
+
+def shape_flags(m, n, k):
+    return ["--m", m, "--n", n, "--k", k]
+
+
+def emulate(lesson, *arguments):
+    return run(lesson, "--device", "emulator", *arguments)
+
+
+@unittest.skipUnless(LESSONS, "no lesson is built: make lessons")
+class Emulator(unittest.TestCase):
+    def assert_passes(self, done, conditions):
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("verify   PASS: ", done.stdout)
+        self.assertIn(f"hazards  none found ({conditions})", done.stdout)
+
+    def assert_caught(self, done, rule):
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
+        self.assertNotIn("PASS", done.stdout)
+        self.assertRegex(done.stdout, rf"(?m)^hazards  \d+ found \(schedule .*\)$")
+        self.assertRegex(done.stdout, rf"(?m)^ {{9}}E\d\d {rule} at \S+:\d+")
+
+    def test_lessons_pass_at_tails_and_edges_under_every_schedule(self):
+        scaled = ["--alpha", 2, "--beta", 3]
+        cases = [shape_flags(128, 128, 128), shape_flags(129, 136, 72), shape_flags(7, 9, 65),
+                 shape_flags(128, 128, 0), shape_flags(129, 136, 72) + scaled]
+        for lesson in GEMM_LESSONS:
+            for schedule in SCHEDULES:
+                for case in cases:
+                    with self.subTest(lesson=lesson, schedule=schedule, case=case):
+                        done = emulate(lesson, "--schedule", schedule, "--seed", 3, *case)
+                        self.assert_passes(done, f"schedule {schedule}, seed 3")
+
+    def test_default_sizes_are_small(self):
+        for lesson in LESSONS:
+            with self.subTest(lesson=lesson):
+                done = emulate(lesson)
+                self.assert_passes(done, "schedule fair, seed 1")
+                self.assertIn("time     not measured", done.stdout)
+                self.assertNotIn("FLOP/s", done.stdout)
+        for lesson in GEMM_LESSONS:
+            self.assertIn("M 256, N 8, K 256", emulate(lesson, "--n", 8).stdout)
+
+    def test_an_empty_problem_launches_nothing(self):
+        for lesson in GEMM_LESSONS:
+            done = emulate(lesson, "--m", 0)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("nothing to launch", done.stdout)
+
+    def test_broken_variants_are_caught_by_their_rule(self):
+        listed = re.findall(r"^  (\S+)", run("lesson03", "--list-breaks").stdout, re.M)
+        self.assertEqual(sorted(listed), sorted(CAUGHT_BY))
+        for name, (rule, flags) in CAUGHT_BY.items():
+            for schedule in SCHEDULES:
+                with self.subTest(name=name, schedule=schedule):
+                    done = emulate("lesson03", "--break", name, "--schedule", schedule, *flags,
+                                   *shape_flags(128, 128, 256))
+                    self.assert_caught(done, rule)
+
+    def test_the_record_has_the_hazards(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "out.json"
+            emulate("lesson03", "--break", "no-full-wait", "--json", path)
+            record = json.loads(path.read_text())
+            self.assertEqual(record["machine"]["gpu"], "PTX emulator")
+            self.assertEqual(record["verdict"]["status"], "fail")
+            self.assertGreater(record["verdict"]["hazards"], 0)
+            self.assertEqual(record["contenders"], [])
+            emulate("lesson03", "--json", path)
+            self.assertEqual(json.loads(path.read_text())["verdict"]["hazards"], 0)
+
+    def test_bench_needs_a_gpu(self):
+        for lesson in LESSONS:
+            done = emulate(lesson, "--bench")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--bench needs a GPU", done.stderr)
+
+    def test_explain(self):
+        for lesson in LESSONS:
+            done = run(lesson, "--explain", "E07")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(done.stdout.startswith("E07 phase-aba\n"))
+            self.assertEqual(run(lesson, "--explain", "phase-aba").stdout, done.stdout)
+
+    def test_edited_ptx_runs_in_place_of_the_programs_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "lesson03.ptx"
+            done = run("lesson03", "--dump-ptx", path)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+            self.assertEqual(emulate("lesson03", "--ptx", path).stdout, emulate("lesson03").stdout)
+
+            ptx = path.read_text()
+            without_wait = re.sub(r"(?m)^.*wgmma\.wait_group.*$", "", ptx)
+            path.write_text(without_wait)
+            self.assert_caught(emulate("lesson03", "--ptx", path), "accumulator-in-flight")
+
+            refusals = {
+                "abracadabra": ptx.replace("wgmma.commit_group", "abracadabra"),
+                "has no entry": ptx.replace("gemm_tma", "gemm_map"),
+                "PTX line": ptx.rstrip().removesuffix("}"),
+            }
+            for words, text in refusals.items():
+                path.write_text(text)
+                done = emulate("lesson03", "--ptx", path)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"lesson03: {path}: ", done.stderr)
+                self.assertIn(words, done.stderr)
+
+    def test_the_time_limit_ends_a_run(self):
+        done = emulate("lesson01", "--timeout", "0.001")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("did not end within 0.001 s", done.stdout)
+
+
+SAXPY = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry saxpy(.param .f32 a, .param .u64 x, .param .u64 y, .param .u32 n)
+{
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<4>;
+  .reg .f32 %f<4>;
+  .reg .pred %p;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mad.lo.s32 %r1, %r1, %r2, %r3;
+  ld.param.u32 %r4, [n];
+  setp.ge.u32 %p, %r1, %r4;
+  @%p ret;
+  ld.param.f32 %f1, [a];
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  mul.wide.u32 %rd3, %r1, 4;
+  add.u64 %rd1, %rd1, %rd3;
+  add.u64 %rd2, %rd2, %rd3;
+  ld.global.f32 %f2, [%rd1];
+  ld.global.f32 %f3, [%rd2];
+  fma.rn.f32 %f3, %f1, %f2, %f3;
+  st.global.f32 [%rd2], %f3;
+  ret;
+}
+"""
+
+
+@unittest.skipUnless((ROOT / "ptxrun").exists(), "ptxrun is not built: make ptxrun")
+class PtxRun(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.saxpy = self.folder / "saxpy.ptx"
+        self.saxpy.write_text(SAXPY)
+
+    def arguments(self, n):
+        return ["--grid", 8, "--arg", "f32:2", "--arg", "buffer:f32:1000=index", "--arg",
+                "buffer:f32:1000=1", "--arg", f"u32:{n}"]
+
+    def test_a_kernel_runs_and_its_buffers_are_shown(self):
+        done = run("ptxrun", self.saxpy, *self.arguments(1000))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("f32 x 1000: 1 3 5 7 9 11 13 15 ...", done.stdout)
+        self.assertIn("hazards  none found (schedule fair, seed 1)", done.stdout)
+
+        flags = self.folder / "flags.txt"
+        flags.write_text("# saxpy\n--arg f32:2\n--arg buffer:f32:1000=index  # x\n\n"
+                         "--arg buffer:f32:1000=1 --arg u32:1000\n")
+        done = run("ptxrun", self.saxpy, "--grid", 8, f"@{flags}", "--print", "2:3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("f32 x 1000: 1 3 5 ...", done.stdout)
+
+    def test_a_hazard_is_exit_status_1(self):
+        done = run("ptxrun", self.saxpy, *self.arguments(1024))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("E35 out-of-bounds", done.stdout)
+
+    def test_bad_input_is_refused_in_words(self):
+        cases = [
+            ([], "PTX file"),
+            ([self.saxpy, "--grid", "8k"], "--grid"),
+            ([self.saxpy, "--entry", "daxpy"], "saxpy"),
+            ([self.saxpy, "--arg", "f31:2"], "f31:2"),
+            ([self.saxpy, "--arg", "u8:256"], "256"),
+            ([self.saxpy, "--arg", "map:bf16:64x63"], "multiple of 16"),
+            ([self.saxpy, "--arg", "f32:2"], "4 arguments, not 1"),
+            ([self.folder / "none.ptx"], "none.ptx"),
+            ([self.saxpy, "--print", "0"], "no buffer or map 0"),
+            ([self.saxpy, "--arg", "same:0"], "no buffer or map 0"),
+            ([f"@{self.folder}/none.txt"], "none.txt"),
+            ([self.saxpy, "--explain", "E99"], "E01 deadlock"),
+        ]
+        for arguments, words in cases:
+            with self.subTest(arguments=arguments):
+                done = run("ptxrun", *arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr)
+
+    def test_help(self):
+        done = run("ptxrun", "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
 
 
 def documented_keys(section):

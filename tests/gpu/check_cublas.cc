@@ -13,7 +13,7 @@ int main() {
     struct Shape {
       int m, n, k;
     };
-    const auto device = device::open(device::Choice::cuda);
+    const auto device = device::open({.choice = device::Choice::cuda});
     bool passed = true;
     for (const auto& [m, n, k] : {Shape{128, 128, 128}, Shape{129, 136, 72}, Shape{1, 8, 8},
                                   Shape{7, 9, 65}, Shape{1000, 1064, 520}, Shape{64, 64, 100003},

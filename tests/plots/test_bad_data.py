@@ -65,6 +65,7 @@ NO_MEASUREMENTS = [
     ),
     ("an unchecked result", text(changed(gemm(), "verdict.status", "unchecked")), "1 unchecked"),
     ("a broken variant", text(gemm(**{"break": "no-fence"})), "1 of a variant that is broken"),
+    ("edited PTX", text(gemm(ptx="edited.ptx")), "1 of edited PTX (--ptx)"),
     ("nothing timed", text(gemm(protocol=None, contenders=[], ratio=None)), "1 not timed"),
     ("only other inputs", text(changed(gemm(), "problem.init", "zeros")), "there is no"),
     ("only another protocol", text(changed(gemm(), "protocol.name", "sustained")), "there is no"),

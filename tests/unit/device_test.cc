@@ -63,7 +63,7 @@ std::string refusal(const LaunchShape& shape) {
 /// The name of the machine that `choice` opens, or why there is none.
 std::string opened(Choice choice) {
   try {
-    return device::open(choice)->properties().name;
+    return device::open({.choice = choice})->properties().name;
   } catch (const device::Unavailable& error) {
     return error.what();
   }
@@ -119,10 +119,18 @@ TEST_CASE("a buffer releases its memory once, whoever holds it last") {
   CHECK(device.allocated_bytes() == 0);
 }
 
-TEST_CASE("automatic takes the GPU or says why there is none, and the emulator is not there yet") {
-  CHECK_FALSE(opened(Choice::cuda).empty());
-  CHECK(opened(Choice::automatic) == opened(Choice::cuda));
-  CHECK(contains(opened(Choice::emulator), "no emulator yet"));
+TEST_CASE("automatic takes the GPU, or the emulator with the reason why there is none") {
+  CHECK(opened(Choice::emulator) == "PTX emulator");
+  CHECK(device::open({.choice = Choice::emulator})->properties().instead_of_gpu.empty());
+  const std::string gpu = opened(Choice::cuda);
+  CHECK_FALSE(gpu.empty());
+  const device::Properties automatic = device::open({})->properties();
+  if (automatic.name == "PTX emulator") {
+    CHECK(automatic.instead_of_gpu == gpu);
+  } else {
+    CHECK(automatic.name == gpu);
+    CHECK(automatic.instead_of_gpu.empty());
+  }
 }
 
 TEST_CASE("grids have 1 to 2^31 - 1 CTAs in x and 1 to 65535 in y and z") {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/emulator/report.h"
 #include "tests/catch.h"
 #include "tests/unit/message.h"
 
@@ -64,6 +65,11 @@ TEST_CASE("without arguments, the options are the lesson's defaults", "[options]
   CHECK(options.seed == 1);
   CHECK(options.init == Init::normal);
   CHECK(options.device == device::Choice::automatic);
+  CHECK_FALSE(options.schedule.has_value());
+  CHECK_FALSE(options.strict);
+  CHECK(options.ptx.empty());
+  CHECK(options.dump_ptx.empty());
+  CHECK(options.explain.empty());
   CHECK(options.mode == Mode::check_and_bench);
   CHECK(options.rounds == 20);
   CHECK_FALSE(options.sustained);
@@ -107,6 +113,15 @@ TEST_CASE("every flag sets its option", "[options]") {
   CHECK(run.json == "out.json");
   CHECK(run.selection.text("tile") == "64x64");
   CHECK(run.selection.number("stages") == 4);
+
+  const Options emulated = parse({"--device", "emulator", "--schedule", "adversarial", "--strict",
+                                  "--ptx", "edited.ptx", "--explain", "E07"});
+  CHECK(emulated.device == device::Choice::emulator);
+  CHECK(emulated.schedule == device::Schedule::adversarial);
+  CHECK(emulated.strict);
+  CHECK(emulated.ptx == "edited.ptx");
+  CHECK(emulated.explain == "E07");
+  CHECK(parse({"--dump-ptx", "out.ptx"}).dump_ptx == "out.ptx");
 
   CHECK(parse({"--check-only", "--soak", "5000"}).mode == Mode::check_only);
   CHECK(parse({"--check-only", "--soak", "5000"}).soak == 5000);
@@ -157,7 +172,8 @@ TEST_CASE("a value that is no finite fp32 number is refused", "[options]") {
 
 TEST_CASE("a missing value is refused, and the next flag is no value", "[options]") {
   for (const char* flag : {"--m", "--alpha", "--lda", "--seed", "--init", "--device", "--rounds",
-                           "--baseline", "--soak", "--timeout", "--json", "--tile", "--break"}) {
+                           "--baseline", "--soak", "--timeout", "--json", "--tile", "--break",
+                           "--schedule", "--explain", "--dump-ptx", "--ptx"}) {
     CHECK(contains(refusal({flag}), std::string(flag) + " needs a value"));
     CHECK(contains(refusal({flag, "--sustained"}), std::string(flag) + " needs a value"));
     CHECK(contains(refusal({flag, ""}), std::string(flag) + " needs a value"));
@@ -174,7 +190,10 @@ TEST_CASE("a value outside an enumeration is refused with what is allowed", "[op
   CHECK(contains(refusal({"--stages", "5"}), "--stages takes one of 2, 3, 4"));
   CHECK(contains(refusal({"--break", "no-fense"}), "did you mean no-fence?"));
   CHECK(contains(refusal({"--baseline", "fastest"}), "--baseline takes one of standard, best"));
-  CHECK(contains(refusal({"--device", "emulator"}), "--device takes one of auto, cuda"));
+  CHECK(contains(refusal({"--device", "tpu"}), "--device takes one of auto, cuda, emulator"));
+  CHECK(contains(refusal({"--schedule", "unfair"}),
+                 "--schedule takes one of fair, random, adversarial, not 'unfair'; did you mean "
+                 "fair?"));
 }
 
 TEST_CASE("an unknown flag is refused, with the one that it resembles", "[options]") {
@@ -182,7 +201,7 @@ TEST_CASE("an unknown flag is refused, with the one that it resembles", "[option
   CHECK(contains(refusal({"--round", "8"}), "did you mean --rounds?"));
   CHECK(contains(refusal({"--sustain"}), "did you mean --sustained?"));
   CHECK(contains(refusal({"--m=8"}), "unknown flag --m=8; write --m 8."));
-  for (const char* flag : {"--trace", "--explain", "--dump-ptx", "--ptx", "-h", "-m", "--"}) {
+  for (const char* flag : {"--trace", "--lenient", "-h", "-m", "--"}) {
     CHECK(contains(refusal({flag}), "unknown flag " + std::string(flag)));
   }
   CHECK(contains(refusal({"8"}), "unexpected argument '8'"));
@@ -202,6 +221,7 @@ TEST_CASE("flags that make each other void are refused, whichever comes first", 
                                                     {"--check-only", "--baseline", "best"},
                                                     {"--bench", "--soak", "3"},
                                                     {"--sustained", "--rounds", "3"},
+                                                    {"--dump-ptx", "a.ptx", "--ptx", "b.ptx"},
                                                     {"--break", "no-fence", "--bench"},
                                                     {"--break", "no-fence", "--rounds", "3"},
                                                     {"--break", "no-fence", "--sustained"},
@@ -218,6 +238,39 @@ TEST_CASE("flags that make each other void are refused, whichever comes first", 
   CHECK(refusal({"--break", "no-fence", "--soak", "3", "--check-only"}).empty());
 }
 
+TEST_CASE("flags of the emulator are refused for a GPU, whichever comes first", "[options]") {
+  CHECK(contains(refusal({"--device", "cuda", "--schedule", "fair"}),
+                 "--schedule needs --device emulator"));
+  CHECK(contains(refusal({"--strict", "--device", "cuda"}), "--strict needs --device emulator"));
+  CHECK(refusal({"--device", "cuda", "--ptx", "edited.ptx"}).empty());
+}
+
+TEST_CASE("on the emulator the default size is small, and what is given stays", "[options]") {
+  const CommandLine line = harness::on_emulator(command_line());
+  const Options options = parse({"--n", "2048"}, line);
+  CHECK(options.m == 256);
+  CHECK(options.n == 2048);
+  CHECK(options.k == 256);
+}
+
+TEST_CASE("--explain knows rules by id and name, and lists them otherwise", "[options]") {
+  const std::string rule = harness::explain("E07");
+  CHECK(rule.starts_with("E07 phase-aba\n\n"));
+  CHECK(contains(rule, "parity"));
+  CHECK(contains(rule, "Source: PTX ISA"));
+  CHECK(harness::explain("phase-aba") == rule);
+  for (const emulator::Rule& each : emulator::rules()) {
+    for (const std::string& line : lines_of(harness::explain(std::string(each.id)))) {
+      INFO(line);
+      CHECK(line.size() <= 100);
+    }
+  }
+  const std::string unknown = tests::message_of<UsageError>([] { harness::explain("E99"); });
+  CHECK(contains(unknown, "--explain knows no rule 'E99'"));
+  CHECK(contains(unknown, "E01 deadlock, "));
+  CHECK(contains(unknown, "E07 phase-aba"));
+}
+
 TEST_CASE("--help ends the parse", "[options]") {
   CHECK(parse({"--m", "8", "--help", "--mm"}).help);
   CHECK(contains(refusal({"--mm", "--help"}), "--mm"));
@@ -228,11 +281,11 @@ TEST_CASE("--help has every flag, every knob with what it teaches, and fits", "[
   for (const char* part : {"lesson99: a lesson that is not there",
                            "Usage: ./lesson99",
                            "--m N",
-                           "(4096)",
+                           "(4096, on the emulator 256)",
                            "--n N",
-                           "(2048)",
+                           "(2048, on the emulator 256)",
                            "--k N",
-                           "(1024)",
+                           "(1024, on the emulator 256)",
                            "--alpha",
                            "--beta",
                            "--lda",
@@ -241,7 +294,12 @@ TEST_CASE("--help has every flag, every knob with what it teaches, and fits", "[
                            "--ldd",
                            "--seed",
                            "--init normal|uniform|ones|zeros|index",
-                           "--device auto|cuda",
+                           "--device auto|cuda|emulator",
+                           "--schedule fair|random|adversarial",
+                           "--strict",
+                           "--explain RULE",
+                           "--dump-ptx FILE",
+                           "--ptx FILE",
                            "--check-only",
                            "--bench",
                            "--rounds",
@@ -284,7 +342,7 @@ TEST_CASE("every flag that --help offers is taken, and its examples parse", "[op
     for (const std::string& word : words) arguments.push_back(word.c_str());
     CHECK(refusal(arguments).empty());
   }
-  CHECK(offered.size() == 25);
+  CHECK(offered.size() == 30);
   for (const std::string& flag : offered) {
     INFO(flag);
     CHECK_FALSE(contains(refusal({flag.c_str()}), "unknown flag"));

@@ -126,7 +126,7 @@ TEST_CASE("arguments with the layout of the parameters pass") {
 TEST_CASE("an argument that differs is named with both layouts") {
   CHECK(refusal({{8, 8}, {8, 8}}, {argument<float*>(), argument<int>()}) ==
         "Argument 2 of kernel k(int) is 4 bytes, aligned to 4, but its PTX has 8 bytes, aligned to "
-        "8. Rebuild, so that the PTX and the program are of one make.");
+        "8. Program and PTX must be of one make: rebuild, or edit a fresh copy from --dump-ptx.");
   CHECK(contains(refusal({{8, 4}}, {argument<double>()}),
                  "Argument 1 of kernel k(int) is 8 bytes, aligned to 8, but its PTX has 8 bytes, "
                  "aligned to 4"));

@@ -143,6 +143,18 @@ int files_in(const fs::path& folder) {
 }  // namespace
 
 // tests/cli/test_cli.py holds the keys of the sample files against docs/result-files.md.
+TEST_CASE("a run of edited PTX on the emulator says so", "[record]") {
+  GemmRun run = sample_gemm_run();
+  run.options.ptx = "edited.ptx";
+  run.checked->hazards = device::Hazards{2, "text", "strict"};
+  run.machine.driver = {};
+  const std::string text = harness::record(run).text();
+  CHECK(contains(text, R"("break":null,"ptx":"edited.ptx")"));
+  CHECK(contains(text, R"("status":"fail")"));
+  CHECK(contains(text, R"("hazards":2})"));
+  CHECK(contains(text, R"("driver":null)"));
+}
+
 TEST_CASE("the sample files are what the harness writes", "[record]") {
   CHECK(with_sample_date(harness::record(sample_gemm_run())) ==
         first_line("plots/data/sample/lesson03.json"));
@@ -160,9 +172,10 @@ TEST_CASE("a run that was not checked or not timed has the same keys", "[record]
   run.checked.reset();
   run.benchmark.reset();
   const std::string text = harness::record(run).text();
-  CHECK(contains(text, R"("verdict":{"status":"unchecked","elements":null,"wrong":null,)"
-                       R"("worst_share":null,"damaged_padding":null,"damaged_guard_bytes":null,)"
-                       R"("oracle":null,"soak_launches":null,"soak_first_difference":null})"));
+  CHECK(contains(
+      text, R"("verdict":{"status":"unchecked","elements":null,"wrong":null,)"
+            R"("worst_share":null,"damaged_padding":null,"damaged_guard_bytes":null,)"
+            R"("oracle":null,"soak_launches":null,"soak_first_difference":null,"hazards":null})"));
   CHECK(contains(text, R"("protocol":null,"contenders":[],"ratio":null,)"));
   CHECK(contains(text, R"("before":{"sm_clock_mhz":null,"memory_clock_mhz":null,"power_w":null,)"
                        R"("temperature_c":null})"));

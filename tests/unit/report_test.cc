@@ -43,6 +43,37 @@ TEST_CASE("further lines of a report stand under the first", "[report]") {
   CHECK(out.str() == "verify   FAIL: one\n         two\n");
 }
 
+TEST_CASE("hazards, or that there are none", "[report]") {
+  std::ostringstream out;
+  harness::report(out, device::Hazards{0, "", "schedule fair, seed 1"});
+  harness::report(out, device::Hazards{2, "E01 one\n  first\nE02 two\n  second\n", "strict"});
+  CHECK(out.str() ==
+        "hazards  none found (schedule fair, seed 1)\n"
+        "hazards  2 found (strict)\n"
+        "         E01 one\n"
+        "           first\n"
+        "         E02 two\n"
+        "           second\n"
+        "         --explain with the id of a finding prints the rule behind it.\n");
+}
+
+TEST_CASE("a right D with hazards is no PASS, nor luck", "[report]") {
+  harness::CheckedVerdict checked;
+  checked.verdict.elements = 480;
+  checked.oracle = "CPU";
+  checked.hazards = device::Hazards{1, "E01 one\n  first\n", "strict"};
+  CHECK_FALSE(checked.passed());
+  for (const char* broken : {"", "no-fence"}) {
+    std::ostringstream out;
+    harness::report(out, checked, {8, 8}, broken);
+    CHECK(out.str().starts_with(
+        "verify   FAIL (D is right this time, but see the hazards): 480 elements"));
+    CHECK(out.str().find("PASS") == std::string::npos);
+    CHECK(out.str().find("luck") == std::string::npos);
+    CHECK(out.str().find("hazards  1 found (strict)\n") != std::string::npos);
+  }
+}
+
 TEST_CASE("an interleaved benchmark", "[report]") {
   CHECK(text(interleaved()) ==
         "time     0.4 ms (0.398 .. 0.402)   343.6 TFLOP/s\n"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -226,6 +227,54 @@ TEST_CASE("a broken variant that passes does so by luck, and is not timed", "[ru
 
   fake.afterwards = [](const gemm::Problem& problem) { spoil(problem, 0); };
   CHECK(run(fake, broken).status == 1);
+}
+
+TEST_CASE("hazards end a soak, fail a run whose D is right, and are counted", "[run]") {
+  class Suspicious : public HostDevice {
+   public:
+    explicit Suspicious(const int& launches, int first) : launches_(launches), first_(first) {}
+    std::optional<device::Hazards> hazards() const override {
+      if (launches_ < first_) return device::Hazards{0, "", "strict"};
+      return device::Hazards{1, "E01 one\n  first\n", "strict"};
+    }
+
+   private:
+    const int& launches_;
+    const int first_;
+  };
+  const auto run_with = [](int first_hazard, int& launches) {
+    const TemporaryFolder folder;
+    const fs::path path = folder.path() / "record.json";
+    FakeLesson fake;
+    Options soak = options(20, 24, 40);
+    soak.soak = 5;
+    Suspicious device(fake.launches, first_hazard);
+    std::ostringstream report;
+    const int status = harness::run(fake.lesson(), soak, device, RecordFile(path), report);
+    launches = fake.launches;
+    std::stringstream record;
+    record << std::ifstream(path).rdbuf();
+    return Outcome{status, report.str(), record.str()};
+  };
+  int launches = 0;
+  const Outcome clean = run_with(6, launches);
+  INFO(clean.report);
+  CHECK(clean.status == 0);
+  CHECK(clean.says("hazards  none found (strict)"));
+  CHECK(clean.recorded(R"("soak_first_difference":null,"hazards":0)"));
+
+  const Outcome first = run_with(1, launches);
+  CHECK(first.status == 1);
+  CHECK(launches == 1);
+  CHECK_FALSE(first.says("PASS"));
+  CHECK(first.recorded(R"("status":"fail","elements":480,"wrong":0)"));
+  CHECK(first.recorded(R"("hazards":1)"));
+
+  const Outcome third = run_with(3, launches);
+  CHECK(third.status == 1);
+  CHECK(launches == 3);
+  CHECK(third.says("soak     PASS: 3 launches"));
+  CHECK(third.says("hazards  1 found (strict)"));
 }
 
 TEST_CASE("a launch that fails leaves no PASS and the old record", "[run]") {

@@ -1,0 +1,437 @@
+#include "common/emulator/wgmma.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "common/emulator/formats.h"
+#include "common/emulator/fragments.h"
+
+// The inner loops are compiled for AVX2 too, and the program picks at its start.
+#if defined(__x86_64__) && defined(__gnu_linux__)
+#define EMULATOR_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define EMULATOR_CLONES
+#endif
+
+namespace emulator {
+namespace {
+
+constexpr int m = 64;
+constexpr int max_n = 256;
+constexpr int max_k = 32;
+
+// A and B are first unpacked into panels, with every value where the multiplication wants it: a
+// register row of the accumulator (32 lanes) is four vectors of 8 lanes, that is two rows of D by
+// four columns. T is float, or int32_t for s8 and u8.
+
+template <class T>
+using Vector __attribute__((vector_size(32))) = T;
+
+/// A[16 warp + 8 half + row][k] is in lanes 4 row to 4 row + 3 of at(warp, half, k).
+template <class T>
+struct PanelA {
+  alignas(32) T values[4][2][max_k][32];
+
+  void put(int row, int k, T value) {
+    std::fill_n(values[row / 16][row / 8 % 2][k] + 4 * (row % 8), 4, value);
+  }
+};
+
+/// B[k][8 block + 2 q + odd] is in lanes q and 4 + q of (block, k, odd).
+template <class T>
+struct PanelB {
+  alignas(32) T values[max_n / 8][max_k][2][8];
+
+  void put(int column, int k, T value) {
+    T* const lanes = values[column / 8][k][column % 2] + column % 8 / 2;
+    lanes[0] = value;
+    lanes[4] = value;
+  }
+};
+
+// ---- Unpacking.
+
+struct Float16 {
+  using Bits = std::uint16_t;
+  static float value(Bits bits) { return f16_to_f32(bits); }
+};
+struct BFloat16 {
+  using Bits = std::uint16_t;
+  static float value(Bits bits) { return bf16_to_f32(bits); }
+};
+struct TFloat32 {
+  using Bits = std::uint32_t;
+  static float value(Bits bits) { return truncate_to_tf32(bits); }
+};
+struct E4M3 {
+  using Bits = std::uint8_t;
+  static float value(Bits bits) { return e4m3_to_f32(bits); }
+};
+struct E5M2 {
+  using Bits = std::uint8_t;
+  static float value(Bits bits) { return e5m2_to_f32(bits); }
+};
+struct Signed8 {
+  using Bits = std::uint8_t;
+  static std::int32_t value(Bits bits) { return static_cast<std::int8_t>(bits); }
+};
+struct Unsigned8 {
+  using Bits = std::uint8_t;
+  static std::int32_t value(Bits bits) { return bits; }
+};
+
+/// Calls function(Element{}) for the element type of a matrix of T.
+template <class T, class Function>
+auto with_element(MatrixType type, Function function) {
+  if constexpr (std::is_same_v<T, float>) {
+    switch (type) {
+      case MatrixType::f16:
+        return function(Float16{});
+      case MatrixType::tf32:
+        return function(TFloat32{});
+      case MatrixType::e4m3:
+        return function(E4M3{});
+      case MatrixType::e5m2:
+        return function(E5M2{});
+      default:
+        return function(BFloat16{});
+    }
+  } else {
+    return type == MatrixType::s8 ? function(Signed8{}) : function(Unsigned8{});
+  }
+}
+
+/// An operand in shared memory: `rows` of M or N.
+struct SharedOperand {
+  char name;
+  MatrixType type;
+  Major major;
+  int rows;
+  MatrixDescriptor descriptor;
+};
+
+/// Calls visit(mn, k, address) for the 16-byte chunks of an operand, with the indices of
+/// chunk_address, until it returns false.
+template <class Visit>
+void for_each_chunk(const SharedOperand& operand, Visit visit) {
+  const bool k_major = operand.major == Major::k;
+  const int mn_end = k_major ? operand.rows : operand.rows / 8;
+  const int k_end = k_major ? 2 : 16;
+  for (int mn = 0; mn < mn_end; ++mn) {
+    for (int k = 0; k < k_end; ++k) {
+      if (!visit(mn, k, chunk_address(operand.descriptor, operand.major, mn, k))) return;
+    }
+  }
+}
+
+template <class Element, class Panel>
+std::optional<OutsideShared> unpack_shared(const SharedOperand& operand, const SharedWindow& shared,
+                                           Panel& panel) {
+  using Bits = typename Element::Bits;
+  constexpr int per_chunk = 16 / sizeof(Bits);
+  const bool k_major = operand.major == Major::k;
+  std::optional<OutsideShared> outside;
+  for_each_chunk(operand, [&](int mn, int k, std::uint32_t address) {
+    const std::size_t offset = std::uint32_t{address - shared.base};
+    if (offset + 16 > shared.bytes.size()) {
+      outside = {operand.name, address};
+      return false;
+    }
+    std::array<Bits, per_chunk> chunk;
+    std::memcpy(chunk.data(), shared.bytes.data() + offset, 16);
+    for (int i = 0; i < per_chunk; ++i) {
+      const auto value = Element::value(chunk[i]);
+      if (k_major) {
+        panel.put(mn, per_chunk * k + i, value);
+      } else {
+        panel.put(8 * mn + i, k, value);
+      }
+    }
+    return true;
+  });
+  return outside;
+}
+
+template <class Element, class Panel>
+void unpack_registers(const ConstWarpgroupRegisters& registers, Panel& panel) {
+  using Bits = typename Element::Bits;
+  constexpr int bits = 8 * sizeof(Bits);
+  constexpr int per_register = 32 / bits;
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int i = 0; i < WgmmaForm::a_registers * per_register; ++i) {
+      const std::uint32_t word = registers[thread / 32][i / per_register][thread % 32];
+      const auto element = static_cast<Bits>(word >> (bits * (i % per_register)));
+      const MatrixPosition at = a_element(thread, i, bits);
+      panel.put(at.row, at.column, Element::value(element));
+    }
+  }
+}
+
+SharedOperand operand_a(const WgmmaForm& form, std::uint64_t descriptor) {
+  return {'A', form.a, form.transpose_a ? Major::mn : Major::k, m, decode_descriptor(descriptor)};
+}
+
+SharedOperand operand_b(const WgmmaForm& form, std::uint64_t descriptor) {
+  return {'B', form.b, form.transpose_b ? Major::mn : Major::k, form.n,
+          decode_descriptor(descriptor)};
+}
+
+// ---- Multiplying.
+
+/// Two registers of a warp's accumulator: rows 8 half to 8 half + 7 by the even and the odd columns
+/// of a block of 8.
+template <class T>
+struct AccumulatorPair {
+  Vector<T> even[4];
+  Vector<T> odd[4];
+};
+
+/// sum += A B, in order of k.
+template <class T>
+[[gnu::always_inline]] inline void multiply(AccumulatorPair<T>& sum, const T (*a)[32],
+                                            const T (*b)[2][8], int k_count) {
+  AccumulatorPair<T> local = sum;
+  for (int k = 0; k < k_count; ++k) {
+    const auto* const a_vectors = reinterpret_cast<const Vector<T>*>(a[k]);
+    const auto* const b_vectors = reinterpret_cast<const Vector<T>*>(b[k]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      local.even[i] += a_vectors[i] * b_vectors[0];
+      local.odd[i] += a_vectors[i] * b_vectors[1];
+    }
+  }
+  sum = local;
+}
+
+EMULATOR_CLONES void multiply_floats(AccumulatorPair<float>& sum, const float (*a)[32],
+                                     const float (*b)[2][8], int k_count) {
+  multiply(sum, a, b, k_count);
+}
+
+EMULATOR_CLONES void multiply_integers(AccumulatorPair<std::int32_t>& sum,
+                                       const std::int32_t (*a)[32], const std::int32_t (*b)[2][8],
+                                       int k_count) {
+  multiply(sum, a, b, k_count);
+}
+
+std::uint32_t* register_row(const WarpgroupRegisters& d, int warp, int index) {
+  return d[warp][index];
+}
+
+/// The f32 accumulator: a register for the even and one for the odd columns.
+void multiply_f32(const WgmmaForm& form, const WarpgroupRegisters& d, const PanelA<float>& a,
+                  const PanelB<float>& b, bool scale_d) {
+  for (int warp = 0; warp < 4; ++warp) {
+    for (int block = 0; block < form.n / 8; ++block) {
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t* const even = register_row(d, warp, 4 * block + 2 * half);
+        std::uint32_t* const odd = register_row(d, warp, 4 * block + 2 * half + 1);
+        AccumulatorPair<float> sum{};
+        if (scale_d) {
+          std::memcpy(sum.even, even, sizeof(sum.even));
+          std::memcpy(sum.odd, odd, sizeof(sum.odd));
+        }
+        multiply_floats(sum, a.values[warp][half], b.values[block], form.k());
+        std::memcpy(even, sum.even, sizeof(sum.even));
+        std::memcpy(odd, sum.odd, sizeof(sum.odd));
+      }
+    }
+  }
+}
+
+/// The f16 accumulator: the even columns are the lower, the odd ones the upper halves.
+void multiply_f16(const WgmmaForm& form, const WarpgroupRegisters& d, const PanelA<float>& a,
+                  const PanelB<float>& b, bool scale_d) {
+  for (int warp = 0; warp < 4; ++warp) {
+    for (int block = 0; block < form.n / 8; ++block) {
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t* const row = register_row(d, warp, 2 * block + half);
+        AccumulatorPair<float> sum{};
+        for (int lane = 0; lane < 32 && scale_d; ++lane) {
+          sum.even[lane / 8][lane % 8] = f16_to_f32(static_cast<std::uint16_t>(row[lane]));
+          sum.odd[lane / 8][lane % 8] = f16_to_f32(static_cast<std::uint16_t>(row[lane] >> 16));
+        }
+        multiply_floats(sum, a.values[warp][half], b.values[block], form.k());
+        for (int lane = 0; lane < 32; ++lane) {
+          row[lane] = f32_to_f16x2(sum.odd[lane / 8][lane % 8], sum.even[lane / 8][lane % 8]);
+        }
+      }
+    }
+  }
+}
+
+std::uint32_t add_integers(std::uint32_t accumulator, std::int32_t sum, bool satfinite) {
+  if (!satfinite) return accumulator + static_cast<std::uint32_t>(sum);
+  const auto exact = std::int64_t{static_cast<std::int32_t>(accumulator)} + sum;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(exact, INT32_MIN, INT32_MAX));
+}
+
+void multiply_s32(const WgmmaForm& form, const WarpgroupRegisters& d, const PanelA<std::int32_t>& a,
+                  const PanelB<std::int32_t>& b, bool scale_d) {
+  for (int warp = 0; warp < 4; ++warp) {
+    for (int block = 0; block < form.n / 8; ++block) {
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t* const even = register_row(d, warp, 4 * block + 2 * half);
+        std::uint32_t* const odd = register_row(d, warp, 4 * block + 2 * half + 1);
+        // 32 products of 8-bit integers don't overflow; the accumulator may.
+        AccumulatorPair<std::int32_t> sum{};
+        multiply_integers(sum, a.values[warp][half], b.values[block], form.k());
+        for (int lane = 0; lane < 32; ++lane) {
+          even[lane] =
+              add_integers(scale_d ? even[lane] : 0, sum.even[lane / 8][lane % 8], form.satfinite);
+          odd[lane] =
+              add_integers(scale_d ? odd[lane] : 0, sum.odd[lane / 8][lane % 8], form.satfinite);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void negate(PanelA<T>& panel, int k_count) {
+  for (auto& warp : panel.values) {
+    for (auto& half : warp) {
+      for (int k = 0; k < k_count; ++k) {
+        for (T& value : half[k]) value = -value;
+      }
+    }
+  }
+}
+
+template <class T>
+std::optional<OutsideShared> run(const WgmmaForm& form, const WarpgroupRegisters& d,
+                                 const ConstWarpgroupRegisters& a_registers,
+                                 std::uint64_t descriptor_a, std::uint64_t descriptor_b,
+                                 bool scale_d, const SharedWindow& shared) {
+  PanelA<T> a;
+  PanelB<T> b;
+  std::optional<OutsideShared> outside =
+      with_element<T>(form.a, [&]<class Element>(Element) -> std::optional<OutsideShared> {
+        if (!form.a_in_registers) {
+          return unpack_shared<Element>(operand_a(form, descriptor_a), shared, a);
+        }
+        unpack_registers<Element>(a_registers, a);
+        return std::nullopt;
+      });
+  if (outside) return outside;
+  outside = with_element<T>(form.b, [&]<class Element>(Element) {
+    return unpack_shared<Element>(operand_b(form, descriptor_b), shared, b);
+  });
+  if (outside) return outside;
+  if (form.negate_a != form.negate_b) negate(a, form.k());
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    multiply_s32(form, d, a, b, scale_d);
+  } else if (form.d == AccumulatorType::f16) {
+    multiply_f16(form, d, a, b, scale_d);
+  } else {
+    multiply_f32(form, d, a, b, scale_d);
+  }
+  return std::nullopt;
+}
+
+bool is_integer(MatrixType type) {
+  return type == MatrixType::s8 || type == MatrixType::u8;
+}
+
+bool is_fp8(MatrixType type) {
+  return type == MatrixType::e4m3 || type == MatrixType::e5m2;
+}
+
+bool is_legal_n(const WgmmaForm& form) {
+  if (form.n < 8 || form.n > max_n || form.n % 8 != 0) return false;
+  return !is_integer(form.a) || form.n <= 32 || form.n % 16 == 0;
+}
+
+bool is_legal_accumulator(const WgmmaForm& form) {
+  switch (form.d) {
+    case AccumulatorType::f32:
+      return !is_integer(form.a);
+    case AccumulatorType::f16:
+      return form.a == MatrixType::f16 || is_fp8(form.a);
+    case AccumulatorType::s32:
+      return is_integer(form.a);
+  }
+  return false;
+}
+
+}  // namespace
+
+int element_bits(MatrixType type) {
+  switch (type) {
+    case MatrixType::f16:
+    case MatrixType::bf16:
+      return 16;
+    case MatrixType::tf32:
+      return 32;
+    default:
+      return 8;
+  }
+}
+
+std::optional<std::string> refusal(const WgmmaForm& form) {
+  const bool mixes =
+      (is_integer(form.a) && is_integer(form.b)) || (is_fp8(form.a) && is_fp8(form.b));
+  if (form.a != form.b && !mixes) {
+    return "A and B must have one type; only e4m3 with e5m2 and s8 with u8 go together.";
+  }
+  if (!is_legal_accumulator(form)) {
+    return "The accumulator type does not go with the operands: s8 and u8 take s32; bf16 and tf32 "
+           "take f32; f16 and the fp8 types take f32 or f16.";
+  }
+  if (!is_legal_n(form)) {
+    return "N is " + std::to_string(form.n) +
+           "; it must be a multiple of 8 from 8 to 256, for s8 and u8 beyond 32 of 16.";
+  }
+  if ((form.transpose_a || form.transpose_b) && element_bits(form.a) != 16) {
+    return "Only f16 and bf16 operands can be transposed; the others must be K-major.";
+  }
+  if (form.transpose_a && form.a_in_registers) {
+    return "A in registers can't be transposed.";
+  }
+  if ((form.negate_a || form.negate_b) && is_integer(form.a)) {
+    return "s8 and u8 operands can't be negated.";
+  }
+  if (form.satfinite && !is_integer(form.a)) {
+    return ".satfinite is for s8 and u8 operands.";
+  }
+  return std::nullopt;
+}
+
+std::optional<OutsideShared> wgmma(const WgmmaForm& form, const WarpgroupRegisters& d,
+                                   const ConstWarpgroupRegisters& a_registers,
+                                   std::uint64_t descriptor_a, std::uint64_t descriptor_b,
+                                   bool scale_d, const SharedWindow& shared) {
+  const auto run_as = is_integer(form.a) ? run<std::int32_t> : run<float>;
+  return run_as(form, d, a_registers, descriptor_a, descriptor_b, scale_d, shared);
+}
+
+void operand_ranges(const WgmmaForm& form, char operand, std::uint64_t descriptor,
+                    std::vector<ByteRange>& ranges) {
+  ranges.clear();
+  bool sorted = true;
+  for_each_chunk(operand == 'A' ? operand_a(form, descriptor) : operand_b(form, descriptor),
+                 [&](int, int, std::uint32_t address) {
+                   sorted = sorted && (ranges.empty() || ranges.back().address <= address);
+                   ranges.push_back({address, 16});
+                   return true;
+                 });
+  const auto by_address = [](const ByteRange& x, const ByteRange& y) {
+    return x.address < y.address;
+  };
+  if (!sorted) std::sort(ranges.begin(), ranges.end(), by_address);
+  std::size_t last = 0;
+  for (const ByteRange& range : ranges) {
+    ByteRange& before = ranges[last];
+    const std::uint32_t before_end = before.address + before.bytes;
+    if (range.address <= before_end) {
+      before.bytes = std::max(before_end, range.address + range.bytes) - before.address;
+    } else {
+      ranges[++last] = range;
+    }
+  }
+  ranges.resize(last + 1);
+}
+
+}  // namespace emulator
