@@ -370,7 +370,7 @@ TEST_CASE("wgmma multiplies every type in every layout", "[wgmma]") {
   }
 }
 
-TEST_CASE("wgmma takes A from registers", "[wgmma]") {
+TEST_CASE("wgmma takes A from the rows of a fragment", "[wgmma]") {
   for (const TypeCase& types : type_cases()) {
     for (Swizzle b_swizzle : all_swizzles) {
       WgmmaForm form = form_of(types, 64);
