@@ -258,19 +258,13 @@ void build_red(InstructionDecoder& d) {
 
 #define FORM                                                                  \
   ".?relaxed|acquire|release|acq_rel.?cta|cluster|gpu|sys."                   \
-  "?global|shared|shared::cta|shared::cluster.?cta|cluster|gpu|sys."          \
+  "?global|shared|shared::cta|shared::cluster."                               \
   "and|or|xor|exch|cas|add|inc|dec|min|max.?noftz.?L2::cache_hint.?v2|v4|v8." \
   "b16|b32|b64|b128|u32|u64|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64"
 
 constexpr Opcode table[] = {
     {"atom" FORM, {}, nullptr, build_atom},
     {"red" FORM, {}, nullptr, build_red},
-    // As CUTLASS spells it.
-    {"atom.global.acquire|release|acq_rel|relaxed.cta|cluster|gpu|sys.add|cas|exch|max|min."
-     "b32|b64|u32|s32|u64",
-     {},
-     nullptr,
-     build_atom},
 };
 
 #undef FORM

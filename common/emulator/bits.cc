@@ -48,10 +48,6 @@ Flow on_predicates(Warp& warp, const Op& op) {
   warp.set_predicate(op.d, Function{}(warp.predicate(op.a), warp.predicate(op.b)));
   return Flow::next;
 }
-Flow not_predicate(Warp& warp, const Op& op) {
-  warp.set_predicate(op.d, ~warp.predicate(op.a));
-  return Flow::next;
-}
 
 // Amounts beyond the width shift everything out.
 struct ShiftLeft {
@@ -240,7 +236,7 @@ constexpr Opcode table[] = {
     {"not.b16", "d16 s16", unary<Not, u16, u16>},
     {"not.b32", "d32 s32", unary<Not, u32, u32>},
     {"not.b64", "d64 s64", unary<Not, u64, u64>},
-    {"not.pred", "p1 q1", not_predicate},
+    {"not.pred", "p1 q1", negate_predicate},
     {"cnot.b16", "d16 s16", unary<LogicalNot, u16, u16>},
     {"cnot.b32", "d32 s32", unary<LogicalNot, u32, u32>},
     {"cnot.b64", "d64 s64", unary<LogicalNot, u64, u64>},
@@ -286,6 +282,11 @@ constexpr Opcode table[] = {
 };
 
 }  // namespace
+
+Flow negate_predicate(Warp& warp, const Op& op) {
+  warp.set_predicate(op.d, ~warp.predicate(op.a));
+  return Flow::next;
+}
 
 std::span<const Opcode> bit_opcodes() {
   return table;

@@ -47,11 +47,12 @@ struct Copy {
   Site issuer;
   AsyncId id = 0;
   Cluster* cluster = nullptr;
-  TensorMapRecord map{};                       ///< with form.rank != 0
-  std::vector<BoxPiece> pieces{};              ///< shared addresses relative to the box
-  std::uint32_t bytes = 0;                     ///< in shared memory
-  std::uint32_t box_address = 0;               ///< shared address that the pieces were made for
-  std::uint64_t global = 0;                    ///< without a map
+  TensorMapRecord map{};           ///< with form.rank != 0
+  std::vector<BoxPiece> pieces{};  ///< shared addresses relative to the box
+  std::uint32_t bytes = 0;         ///< that are copied, overhang included
+  std::uint32_t extent = 0;        ///< of shared memory, from the start of the box to its last byte
+  std::uint32_t box_address = 0;   ///< shared address that the pieces were made for
+  std::uint64_t global = 0;        ///< without a map
   std::vector<SharedPlace> destinations{};     ///< of loads, one a CTA
   std::vector<SharedPlace> barriers{};         ///< of loads, beside the destinations
   SharedPlace source{};                        ///< of stores and copies between CTAs
@@ -103,13 +104,83 @@ void read_map(Copy& copy) {
   copy.bytes = static_cast<std::uint32_t>(box_bytes(copy.map));
 }
 
+/// What the ISA does not say and an H200 answers with an illegal instruction (tests/golden).
+void check_coordinate(const Copy& copy, int dimension, std::int32_t coordinate) {
+  const auto element = static_cast<std::int32_t>(element_bytes(copy.map.type));
+  const std::int64_t byte = std::int64_t{coordinate} * element;
+  if (dimension == 0 && byte % box_start_alignment != 0) {
+    fail(copy, "misaligned",
+         "has a box that starts at byte " + std::to_string(byte) + " of a row (coordinate " +
+             std::to_string(coordinate) +
+             " of dimension 0); it must be a multiple of 16. The tensor may end anywhere, a box "
+             "may not begin anywhere.");
+  }
+  const bool loads = copy.form.kind == AsyncKind::tma_load;
+  if (!loads && coordinate < 0) {
+    fail(copy, "out-of-bounds",
+         "writes a box that begins before the tensor: coordinate " + std::to_string(coordinate) +
+             " of dimension " + std::to_string(dimension) +
+             ". Loads are clipped on every side, stores and reductions only at the far end.");
+  }
+}
+
 void make_pieces(Copy& copy, std::uint32_t shared) {
   BoxCoordinates coordinates{};
   for (int i = 0; i < copy.form.rank; ++i) {
     coordinates[i] = copy.warp.row<s32>(copy.form.coordinates[i])[copy.lane];
+    check_coordinate(copy, i, coordinates[i]);
   }
   copy.box_address = shared;
-  box_pieces(copy.map, coordinates, shared, copy.pieces);
+  const bool loads = copy.form.kind == AsyncKind::tma_load;
+  box_pieces(copy.map, coordinates, shared, loads ? Clip::elements : Clip::chunks, copy.pieces);
+  copy.extent = copy.bytes;
+  for (const BoxPiece& piece : copy.pieces) {
+    copy.extent = std::max(copy.extent, piece.shared + piece.bytes - shared);
+  }
+}
+
+/// Contiguous bytes of shared memory, from the start of the box on.
+struct SharedRange {
+  std::uint32_t offset;
+  std::uint32_t bytes;
+};
+
+/// What the copy touches in shared memory. A box whose rows are shorter than its swizzle has gaps.
+std::vector<SharedRange> shared_ranges(const Copy& copy) {
+  if (copy.form.rank == 0 || box_row_bytes(copy.map) == box_row_pitch(copy.map)) {
+    return {{0, copy.bytes}};
+  }
+  std::vector<SharedRange> ranges;
+  for (const BoxPiece& piece : copy.pieces) {
+    ranges.push_back({piece.shared - copy.box_address, piece.bytes});
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const SharedRange& a, const SharedRange& b) { return a.offset < b.offset; });
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[last].offset + ranges[last].bytes == ranges[i].offset) {
+      ranges[last].bytes += ranges[i].bytes;
+    } else {
+      ranges[++last] = ranges[i];
+    }
+  }
+  ranges.resize(last + 1);
+  return ranges;
+}
+
+/// A box with gaps between its rows reaches further than its size.
+void check_extent(const Copy& copy, const SharedPlace& place) {
+  if (place.cta->shared.size() - place.offset >= copy.extent) return;
+  fail(copy, "out-of-bounds",
+       "has a swizzled box of " + counted(copy.bytes, "byte") + " that spreads over " +
+           std::to_string(copy.extent) + ", beyond the shared memory of its CTA.");
+}
+
+void report_shared(const Copy& copy, const SharedPlace& place, Access access) {
+  for (const SharedRange& range : shared_ranges(copy)) {
+    copy.execution.observer()->async_touch_shared(copy.id, place.cta->index,
+                                                  place.offset + range.offset, range.bytes, access);
+  }
 }
 
 void read_size(Copy& copy) {
@@ -118,6 +189,7 @@ void read_size(Copy& copy) {
     fail(copy, "misaligned",
          "copies " + std::to_string(copy.bytes) + " bytes; the size must be a multiple of 16.");
   }
+  copy.extent = copy.bytes;
 }
 
 /// What the copy touches in global memory, neighbours merged.
@@ -185,7 +257,7 @@ void write_boxes(const Copy& copy) {
         load_elements(copy.map.type, to, reinterpret_cast<const std::byte*>(piece.global),
                       piece.bytes);
       } else {
-        fill_elements(copy.map.type, copy.map.fill, to, piece.bytes);
+        fill_bytes(copy.map.fill, to, piece.bytes);
       }
     }
   }
@@ -246,6 +318,7 @@ void issue_load(const CopyPointer& pointer) {
                               "the source", true);
   } else if (form.rank != 0) {
     make_pieces(copy, shared_address(copy.destinations[0].cta->rank, copy.destinations[0].offset));
+    for (const SharedPlace& to : copy.destinations) check_extent(copy, to);
   } else {
     copy.global = lane_address(copy.warp, form.global, copy.lane);
   }
@@ -256,20 +329,20 @@ void issue_load(const CopyPointer& pointer) {
   begin(copy, form.kind);
   if (Observer* const observer = copy.execution.observer()) {
     for (const SharedPlace& to : copy.destinations) {
-      observer->async_touch_shared(copy.id, to.cta->index, to.offset, copy.bytes,
-                                   form.reduces ? Access::atomic : Access::write);
+      report_shared(copy, to, form.reduces ? Access::atomic : Access::write);
     }
     for (const GlobalRange& range : ranges) {
       observer->async_touch_global(copy.id, range.address, range.bytes, Access::read);
     }
-    if (form.from_shared) {
-      observer->async_touch_shared(copy.id, copy.source.cta->index, copy.source.offset, copy.bytes,
-                                   Access::read);
-    }
+    if (form.from_shared) report_shared(copy, copy.source, Access::read);
   }
   // Until it lands, whoever reads the destination reads NaN.
   if (!form.reduces) {
-    for (const SharedPlace& to : copy.destinations) std::memset(to.pointer(), 0xFF, copy.bytes);
+    for (const SharedPlace& to : copy.destinations) {
+      for (const SharedRange& range : shared_ranges(copy)) {
+        std::memset(to.pointer() + range.offset, 0xFF, range.bytes);
+      }
+    }
   }
   const std::uint64_t latency =
       copy.execution.timing().latency(load_latency + copy.bytes / bytes_per_ns);
@@ -310,7 +383,7 @@ void finish_store(const Copy& copy) {
 
 void read_source(const CopyPointer& pointer) {
   Copy& copy = *pointer;
-  copy.data.assign(copy.source.pointer(), copy.source.pointer() + copy.bytes);
+  copy.data.assign(copy.source.pointer(), copy.source.pointer() + copy.extent);
   --copy.group->unread;
   wake_waiters(copy.warp);
   const std::uint64_t latency = copy.execution.timing().latency(store_write_latency);
@@ -331,13 +404,16 @@ void issue_store(const CopyPointer& pointer) {
     if (form.reduces && !reduces(form.operation, copy.map.type)) {
       fail(copy, "bad-tensor-map", "reduces in a way that elements of the map's type do not have.");
     }
-    make_pieces(copy, source);
   } else {
     read_size(copy);
     copy.global = lane_address(copy.warp, form.global, copy.lane);
   }
   copy.source = find_shared(copy.warp, copy.op, copy.lane, source, copy.bytes,
                             form.rank != 0 ? box_alignment : bulk_alignment, "the source", true);
+  if (form.rank != 0) {
+    make_pieces(copy, source);
+    check_extent(copy, copy.source);
+  }
   const std::vector<GlobalRange> ranges = global_ranges(copy);
   check_global(copy, ranges, true);
 
@@ -348,8 +424,7 @@ void issue_store(const CopyPointer& pointer) {
   ++copy.group->unwritten;
   begin(copy, form.kind);
   if (Observer* const observer = copy.execution.observer()) {
-    observer->async_touch_shared(copy.id, copy.source.cta->index, copy.source.offset, copy.bytes,
-                                 Access::read);
+    report_shared(copy, copy.source, Access::read);
     for (const GlobalRange& range : ranges) {
       observer->async_touch_global(copy.id, range.address, range.bytes,
                                    form.reduces ? Access::atomic : Access::write);

@@ -14,15 +14,18 @@ Checker::Checker(const CheckerOptions& options) : state_(std::make_unique<State>
 Checker::~Checker() = default;
 
 std::vector<Finding> Checker::findings(std::span<const Finding> of_machine) const {
-  std::vector<Finding> all(of_machine.begin(), of_machine.end());
-  const auto append = [&](const FindingLog& log) {
-    for (Finding& finding : log.list()) all.push_back(std::move(finding));
-  };
-  const bool hangs = std::any_of(all.begin(), all.end(), [](const Finding& finding) {
+  const bool hangs = std::any_of(of_machine.begin(), of_machine.end(), [](const Finding& finding) {
     return finding.rule == find_rule("deadlock")->id || finding.rule == find_rule("livelock")->id;
   });
-  append(state_->log);
-  if (hangs) append(state_->deadlock_log);
+  std::vector<Finding> own = state_->log.list();
+  if (hangs) {
+    const std::vector<Finding> more = state_->deadlock_log.list();
+    own.insert(own.end(), more.begin(), more.end());
+  }
+  std::stable_sort(own.begin(), own.end(),
+                   [](const Finding& a, const Finding& b) { return a.rule < b.rule; });
+  std::vector<Finding> all(of_machine.begin(), of_machine.end());
+  all.insert(all.end(), own.begin(), own.end());
   return all;
 }
 
@@ -134,7 +137,7 @@ void Checker::cta_begins(std::uint32_t cta) {
 void Checker::lanes_exit(const Site& site) {
   WarpState& warp = state_->warp_of(site);
   state_->check_exit(warp, site);
-  warp.clocks.release(site.lanes, warp.cta->at_exit, Transfer::order_only);
+  warp.clocks.release(site.lanes, warp.cta->at_exit, Transfer::order());
   warp.clocks.exit(site.lanes);
 }
 
@@ -166,13 +169,25 @@ void Checker::cta_ends(std::uint32_t index) {
   if (++cta.cluster->ended == state_->info.ctas_per_cluster) state_->retire(*cta.cluster);
 }
 
-bool Checker::State::has_copies_under_way(std::uint32_t cta) const {
-  return std::any_of(operations.begin(), operations.end(), [&](const auto& entry) {
-    const std::vector<Operation::Range>& ranges = entry.second.ranges;
-    return std::any_of(ranges.begin(), ranges.end(), [&](const Operation::Range& range) {
-      return range.writes && range.cta == cta;
-    });
-  });
+std::int64_t Operation::bytes_for(std::uint32_t cta) const {
+  std::int64_t bytes = 0;
+  for (const Range& range : ranges) {
+    if (range.writes && range.cta == cta) bytes += range.bytes;
+  }
+  return bytes;
+}
+
+std::int64_t Checker::State::bytes_under_way(const CtaState& cta,
+                                             const MbarrierState& barrier) const {
+  std::int64_t bytes = 0;
+  for (const auto& [id, operation] : operations) {
+    for (const Operation::Signal& signal : operation.signals) {
+      if (signal.cta == cta.index && signal.address == barrier.address) {
+        bytes += operation.bytes_for(cta.index);
+      }
+    }
+  }
+  return bytes;
 }
 
 void Checker::State::check_end(CtaState& cta) {
@@ -195,7 +210,7 @@ void Checker::State::check_end(CtaState& cta) {
                " has waited for that phase, so that it might as well land after all have exited.";
       });
     }
-    if (!has_copies_under_way(cta.index)) check_balance(log, cta, barrier);
+    check_balance(log, cta, barrier);
   }
   for (const RemoteAccess& access : cta.remote_accesses) {
     const Moment& moment = access.moment;
@@ -214,18 +229,19 @@ void Checker::State::check_end(CtaState& cta) {
 
 void Checker::State::check_balance(FindingLog& into, const CtaState& cta,
                                    const MbarrierState& barrier) {
-  if (barrier.bytes == 0) return;
+  const std::int64_t lacking = barrier.bytes - bytes_under_way(cta, barrier);
+  if (lacking == 0) return;
   const Site& site = barrier.last_expect ? *barrier.last_expect : barrier.last_copy;
   if (site.instruction == nullptr) return;
   into.add("unbalanced-expect-tx", site, into.shared(barrier.address), [&] {
     const std::string name = object(cta, barrier.address, site.cta);
     const std::string phase = "phase " + std::to_string(barrier.phase);
-    if (barrier.bytes > 0) {
+    if (lacking > 0) {
       return "announces more bytes for " + name + " than come: in the end " + phase +
-             " still lacks " + counted(static_cast<std::uint64_t>(barrier.bytes), "byte") + ".";
+             " still lacks " + counted(static_cast<std::uint64_t>(lacking), "byte") + ".";
     }
     return "announces fewer bytes for " + name + " than come: in the end " + phase + " has " +
-           counted(static_cast<std::uint64_t>(-barrier.bytes), "byte") +
+           counted(static_cast<std::uint64_t>(-lacking), "byte") +
            " that nobody announced; it can't complete while they are too many.";
   });
 }
@@ -235,7 +251,6 @@ void Checker::launch_ends() {
   for (const auto& cluster : state.live_clusters) {
     for (const CtaState& cta : cluster->ctas) {
       if (cta.ended || state.find_cta(cta.index) != &cta) continue;
-      if (state.has_copies_under_way(cta.index)) continue;
       for (const auto& [address, barrier] : cta.barriers) {
         state.check_balance(state.deadlock_log, cta, barrier);
       }

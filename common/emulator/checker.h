@@ -7,8 +7,7 @@
 //
 // What it leaves out:
 // - Global memory: writes are kept, reads are not, so that a write after an unordered read is not
-//   found. Of several atomics on the same bytes only the last is kept. Reads of memory that nothing
-//   wrote are found in shared memory only.
+//   found. Reads of memory that nothing wrote are found in shared memory only.
 // - What orders through flags is what happened in this run: a thread that reads a flag after the
 //   release, but would not have waited for it, counts as ordered.
 // - Floating-point atomics never count as flags.

@@ -158,9 +158,9 @@ void Checker::State::check_wgmmas(const Operation& operation, const CtaState& ct
                                   std::uint32_t address, std::uint32_t bytes) {
   check_wgmma_reads(
       issuer_of(operation), cta, address, bytes,
-      [&](std::string_view rule, const WgmmaReads& wgmma, std::uint32_t offset) {
-        log.add(rule, operation.site, log.shared(offset), [&] {
-          return description(operation, &cta, offset, "overwrites") + ", which the wgmma at " +
+      [&](std::string_view rule, const WgmmaReads& wgmma, std::uint32_t) {
+        log.add(rule, operation.site, log.shared(address), [&] {
+          return description(operation, &cta, address, "overwrites") + ", which the wgmma at " +
                  log.place(*wgmma.instruction) +
                  (rule == "one-warp-waited"
                       ? " reads: not all four warps of the warpgroup are known to have waited for "
@@ -197,7 +197,10 @@ Stamp Checker::State::async_stamp(const Operation& operation, Access access) con
   Stamp stamp;
   stamp.instruction = operation.site.instruction;
   stamp.cluster = operation.cluster;
-  if (access == Access::atomic) stamp.strength = 1 + static_cast<std::uint8_t>(Scope::system);
+  if (access == Access::atomic) {
+    stamp.strength = 1 + static_cast<std::uint8_t>(Scope::system);
+    stamp.atomic = true;
+  }
   stamp.who = operation.who;
   stamp.time = operation.number;
   if (is_bulk_store(operation.kind)) {
@@ -267,8 +270,10 @@ void Checker::State::read_line_by_wgmma(const Operation& operation, CtaState& ct
     if (line.write.bytes == 0) return check_written(operation, cta, address, all_bytes);
     return check_wgmma_read(operation, cta, address, all_bytes, line.write);
   }
+  const KnownAccesses& seen = cta.warpgroups[operation.site.warp / 4].seen_writes;
   for_each_granule(address, bytes, [&](std::uint64_t start, ByteMask mask) {
-    Granule& granule = *cta.shadow.granule(static_cast<std::uint32_t>(start));
+    Granule& granule = (*line.parts)[start % line_bytes / granule_bytes];
+    if (granule.is_plain(seen)) return;
     check_written(operation, cta, start, static_cast<ByteMask>(mask & ~granule.written()));
     granule.for_each_write(mask, [&](const Stamp& earlier) {
       check_wgmma_read(operation, cta, static_cast<std::uint32_t>(start), mask, earlier);
@@ -506,9 +511,10 @@ void Checker::async_uses_tensor_map(AsyncId id, std::uint64_t address) {
 // ---- Landing.
 
 void Checker::async_signals(AsyncId id, std::uint32_t cta, std::uint32_t address) {
-  if (Operation* const operation = state_->find_operation(id)) {
-    operation->signals.push_back({cta, address});
-  }
+  Operation* const operation = state_->find_operation(id);
+  const MbarrierState* const barrier = state_->find_barrier(cta, address);
+  if (operation == nullptr || barrier == nullptr) return;
+  operation->signals.push_back({cta, address, barrier->fact, barrier->phase});
 }
 
 void Checker::async_complete_on_mbarrier(AsyncId id, std::uint32_t index, std::uint32_t address,
@@ -518,10 +524,9 @@ void Checker::async_complete_on_mbarrier(AsyncId id, std::uint32_t index, std::u
   MbarrierState* const barrier = state.find_barrier(index, address);
   if (operation == nullptr || barrier == nullptr) return;
   state.check_signal(*operation, *state.ctas[index], *barrier);
-  for (const Operation::Range& range : operation->ranges) {
-    if (range.writes && range.cta == index) barrier->bytes -= range.bytes;
-  }
-  barrier->near_so_far.join(operation->issuer, Transfer::order_only);
+  state.check_same_phase(*operation, *state.ctas[index], *barrier);
+  barrier->bytes -= operation->bytes_for(index);
+  barrier->near_so_far.join(operation->issuer, Transfer::order());
   barrier->phases_with_copies =
       std::max(barrier->phases_with_copies, static_cast<std::uint32_t>(phase + 1));
   barrier->last_copy = operation->site;
@@ -550,6 +555,23 @@ void Checker::State::check_signal(const Operation& operation, const CtaState& ct
                               "proxy may not see the barrier."
                             : ": nothing orders the two.");
           });
+}
+
+void Checker::State::check_same_phase(const Operation& operation, const CtaState& cta,
+                                      const MbarrierState& barrier) {
+  const auto signal = std::find_if(operation.signals.begin(), operation.signals.end(),
+                                   [&](const Operation::Signal& own) {
+                                     return own.cta == cta.index && own.fact == barrier.fact;
+                                   });
+  if (signal == operation.signals.end() || signal->phase == barrier.phase) return;
+  if (operation.bytes_for(cta.index) == 0) return;
+  const Site& site = barrier.last_expect ? *barrier.last_expect : operation.site;
+  log.add("unbalanced-expect-tx", site, log.shared(barrier.address), [&] {
+    return "announces fewer bytes for " + object(cta, barrier.address, site.cta) +
+           " than come: phase " + std::to_string(signal->phase) +
+           " completes without those of the copy at " + log.place(*operation.site.instruction) +
+           ", which was issued in it and lands in phase " + std::to_string(barrier.phase) + ".";
+  });
 }
 
 void Checker::State::land(const Operation& operation, const MbarrierState& barrier,

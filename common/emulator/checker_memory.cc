@@ -57,16 +57,15 @@ void for_each_chunk(LaneMask lanes, const Address* address, std::uint32_t bytes,
   if (chunk.bytes != 0) function(chunk);
 }
 
-Stamp stamp_of(const ThreadAccess& access, const Chunk& chunk) {
+Stamp stamp_of(const Site& site, const WarpState& warp, Access access, std::uint8_t strength) {
   Stamp stamp;
-  stamp.instruction = access.site.instruction;
-  stamp.time = access.warp.clocks.time();
-  stamp.who = access.warp.in_cluster;
-  stamp.cluster = access.warp.clocks.cluster();
-  stamp.bytes = chunk.bytes;
+  stamp.instruction = site.instruction;
+  stamp.time = warp.clocks.time();
+  stamp.who = warp.in_cluster;
+  stamp.cluster = warp.clocks.cluster();
   stamp.by = By::thread;
-  stamp.strength = access.strength;
-  stamp.lanes = chunk.lanes;
+  stamp.strength = strength & 0xF;
+  stamp.atomic = access == Access::atomic;
   return stamp;
 }
 
@@ -106,13 +105,14 @@ void Checker::shared_access(const Site& site, std::uint32_t index, const std::ui
     state.check_started(warp, site, *cta);
     state.note_remote(warp, site, *cta);
   }
-  const ThreadAccess access{site, warp, cta, kind, strength_of(site, kind, order, scope)};
+  const ThreadAccess access{site, warp, cta, kind,
+                            stamp_of(site, warp, kind, strength_of(site, kind, order, scope))};
   const bool may_meet_wgmmas = kind != Access::read && state.wgmmas_unfinished(warp, *cta);
   for_each_chunk(site.lanes, address, bytes, [&](const Chunk& chunk) {
     if (may_meet_wgmmas) state.check_wgmmas(access, chunk);
     state.access_shared(access, chunk);
   });
-  if (access.strength == 0) return;
+  if (access.stamp.strength == 0) return;
   std::array<std::uint64_t, 32> flags{};
   for_each_lane(site.lanes, [&](int lane) { flags[lane] = shared_flag(index, address[lane]); });
   state.observe_flags(access, flags, order, scope);
@@ -121,6 +121,10 @@ void Checker::shared_access(const Site& site, std::uint32_t index, const std::ui
 void Checker::State::access_shared(const ThreadAccess& access, const Chunk& chunk) {
   Granule* const granule = access.cta->shadow.granule(static_cast<std::uint32_t>(chunk.address));
   if (granule == nullptr) return;
+  if (granule->is_plain(access.warp.seen_writes, access.warp.seen_reads)) {
+    if (access.access == Access::read) return granule->record_read(access.stamp_of(chunk));
+    return granule->record_write(access.stamp_of(chunk));
+  }
   if (access.access != Access::write && (chunk.bytes & ~granule->written()) != 0) {
     const auto unwritten = static_cast<ByteMask>(chunk.bytes & ~granule->written());
     const std::uint32_t offset = static_cast<std::uint32_t>(chunk.address) +
@@ -132,9 +136,9 @@ void Checker::State::access_shared(const ThreadAccess& access, const Chunk& chun
   }
   check_conflicts(access, chunk, *granule);
   if (access.access == Access::read) {
-    granule->record_read(stamp_of(access, chunk));
+    granule->record_read(access.stamp_of(chunk));
   } else {
-    granule->record_write(stamp_of(access, chunk));
+    granule->record_write(access.stamp_of(chunk));
   }
 }
 
@@ -151,7 +155,8 @@ void Checker::global_access(const Site& site, const std::uint64_t* address, std:
     });
     if (!state.global.may_hold(address[first_lane(site.lanes)], all ^ any)) return;
   }
-  const ThreadAccess access{site, state.warp_of(site), nullptr, kind, strength};
+  WarpState& warp = state.warp_of(site);
+  const ThreadAccess access{site, warp, nullptr, kind, stamp_of(site, warp, kind, strength)};
   for_each_chunk(site.lanes, address, bytes,
                  [&](const Chunk& chunk) { state.access_global(access, chunk); });
   if (strength == 0) return;
@@ -170,7 +175,7 @@ void Checker::State::access_global(const ThreadAccess& access, const Chunk& chun
   if (!tensor_maps.empty()) check_tensor_maps(access, chunk);
   Granule& granule = global.make(chunk.address);
   check_conflicts(access, chunk, granule);
-  granule.record_write(stamp_of(access, chunk));
+  granule.record_write(access.stamp_of(chunk));
 }
 
 void Checker::State::check_tensor_maps(const ThreadAccess& access, const Chunk& chunk) {
@@ -236,11 +241,11 @@ bool Checker::State::is_all_ordered(const Witness& witness, Stamp stamp, Known k
 }
 
 bool Checker::State::both_strong(const ThreadAccess& access, const Stamp& earlier) const {
-  if (access.strength == 0 || !earlier.is_strong() || earlier.by != By::thread) return false;
+  if (access.stamp.strength == 0 || !earlier.is_strong() || earlier.by != By::thread) return false;
   const bool same_cluster = earlier.cluster == access.warp.clocks.cluster();
   const bool same_cta = same_cluster && earlier.who / info.warps_per_cta == access.warp.cta->rank;
   const Scope needed = same_cta ? Scope::cta : same_cluster ? Scope::cluster : Scope::gpu;
-  const auto scope = static_cast<Scope>(access.strength - 1);
+  const auto scope = static_cast<Scope>(access.stamp.strength - 1);
   return std::min(scope, earlier.scope()) >= needed;
 }
 
@@ -265,11 +270,20 @@ LaneMask Checker::State::find_unordered(const ThreadAccess& access, const Chunk&
   LaneMask unordered = 0;
   for_each_lane(chunk.all_lanes(), [&](int lane) {
     const auto bytes = static_cast<ByteMask>(chunk.bytes_of(lane) & earlier.bytes);
-    if (bytes != 0 && !is_ordered(warp.clocks.witness(lane), earlier, bytes, kind)) {
-      unordered |= lane_bit(lane);
-    }
+    if (bytes == 0) return;
+    const Witness witness = warp.clocks.witness(lane);
+    // Who has seen the value of a flag comes after those who made it, whatever it orders besides.
+    const Known needed = earlier.is_strong() && is_flag(access, chunk, lane) ? Known::order : kind;
+    if (!is_ordered(witness, earlier, bytes, needed)) unordered |= lane_bit(lane);
   });
   return unordered;
+}
+
+bool Checker::State::is_flag(const ThreadAccess& access, const Chunk& chunk, int lane) const {
+  const std::uint64_t address = chunk.address + std::countr_zero(chunk.bytes_of(lane));
+  const bool shared = access.cta != nullptr;
+  return flags.contains(shared ? shared_flag(access.cta->index, static_cast<std::uint32_t>(address))
+                               : address);
 }
 
 void Checker::State::check_conflicts(const ThreadAccess& access, const Chunk& chunk,
@@ -337,13 +351,13 @@ void Checker::State::report_conflict(const ThreadAccess& access, const Chunk& ch
            (shared ? " at " + object(*access.cta, offset, access.site.cta)
                    : std::string(" of global memory"));
   };
-  const std::string_view did = earlier_reads ? "reads" : "writes";
+  const std::string_view did = earlier_reads ? "reads" : earlier.atomic ? "updates" : "writes";
 
   switch (earlier.by) {
     case By::thread: {
       const bool weakly = !earlier_reads && is_ordered(access.warp.clocks.witness(lane), earlier,
                                                        bytes, Known::order);
-      const bool narrow = access.strength != 0 && earlier.is_strong();
+      const bool narrow = access.stamp.strength != 0 && earlier.is_strong();
       if (!weakly && !narrow) {
         return log.add(shared ? "shared-race" : "global-race", site, subject, [&] {
           return what() + " that " + party(earlier, bytes) + " " + std::string(did) + " at " +

@@ -118,15 +118,6 @@ struct WarpState {
   std::uint32_t last_register_access = 0;         ///< RegisterAccess::fences of the latest
   std::vector<BulkStores> bulk_stores;
   std::vector<MbarrierState*> unfenced_inits;
-  /// Flags or mbarriers that relaxed operations have seen: a fence turns them into acquires.
-  struct Observation {
-    const Flag* flag;
-    const MbarrierState* barrier;
-    LaneMask lanes;
-    Scope scope;
-    bool operator==(const Observation&) const = default;
-  };
-  std::vector<Observation> observations;
   /// The last read of a flag, so that a spinning thread need not repeat what it has learned.
   struct Look {
     const Flag* flag = nullptr;
@@ -217,11 +208,17 @@ struct Operation {
   std::vector<std::uint64_t> maps;  ///< tensor maps in global memory
   /// Accesses that it may touch the bytes of.
   KnownAccesses seen_writes, seen_reads;
+  /// An mbarrier that gets the bytes that land in its CTA.
   struct Signal {
     std::uint32_t cta;
     std::uint32_t address;
+    std::uint32_t fact;   ///< of the barrier
+    std::uint64_t phase;  ///< in progress when the operation began
   };
   std::vector<Signal> signals;
+
+  /// How many bytes it writes to a CTA.
+  std::int64_t bytes_for(std::uint32_t cta) const;
 };
 
 inline constexpr std::uint64_t tensor_map_size = 128;
@@ -243,7 +240,14 @@ struct ThreadAccess {
   WarpState& warp;
   CtaState* cta;  ///< whose shared memory it is, nullptr: global memory
   Access access;
-  std::uint8_t strength;  ///< as in Stamp
+  Stamp stamp;  ///< without the bytes and lanes of a chunk
+
+  Stamp stamp_of(const Chunk& chunk) const {
+    Stamp result = stamp;
+    result.bytes = chunk.bytes;
+    result.lanes = chunk.lanes;
+    return result;
+  }
 };
 
 struct Checker::State {
@@ -285,8 +289,10 @@ struct Checker::State {
   void retire(const ClusterState& cluster);
   void check_exit(WarpState& warp, const Site& site);
   void check_end(CtaState& cta);
+  /// Who can still announce bytes for the barrier's phase has done so: do they agree with those
+  /// that have landed and those under way?
   void check_balance(FindingLog& into, const CtaState& cta, const MbarrierState& barrier);
-  bool has_copies_under_way(std::uint32_t cta) const;
+  std::int64_t bytes_under_way(const CtaState& cta, const MbarrierState& barrier) const;
   /// "warp 1 of CTA 0 (lane 3)" of a warp that may have exited.
   std::string party(std::uint32_t cluster, std::uint32_t warp, LaneMask lanes) const;
   std::string party(const Stamp& stamp, ByteMask bytes) const;
@@ -301,8 +307,6 @@ struct Checker::State {
   void acquire_flag(WarpState& warp, LaneMask lanes, const Flag& flag, Order order, Scope scope);
   void release_flag(WarpState& warp, LaneMask lanes, Flag& flag, Access access, Order order,
                     Scope scope);
-  /// What a fence makes of the flags that relaxed reads have seen before it.
-  void acquire_observations(WarpState& warp, LaneMask lanes, Scope scope);
   MbarrierState* find_barrier(std::uint32_t cta, std::uint32_t address) const;
   /// Threads use a barrier: they must know that it has been initialized.
   void check_initialized(WarpState& warp, const Site& site, const CtaState& cta,
@@ -326,6 +330,8 @@ struct Checker::State {
                           bool earlier_reads) const;
   /// Writes to tensor maps that copies may still be using.
   void check_tensor_maps(const ThreadAccess& access, const Chunk& chunk);
+  /// Whether the bytes that a lane accesses are used as a flag.
+  bool is_flag(const ThreadAccess& access, const Chunk& chunk, int lane) const;
   bool both_strong(const ThreadAccess& access, const Stamp& earlier) const;
   void report_conflict(const ThreadAccess& access, const Chunk& chunk, const Stamp& earlier,
                        bool earlier_reads, LaneMask lanes);
@@ -386,6 +392,10 @@ struct Checker::State {
   Witness issuer_of(const Operation& operation) const;
   /// The copy reports to a barrier that its issuer must know to be ready for the async proxy.
   void check_signal(const Operation& operation, const CtaState& cta, const MbarrierState& barrier);
+  /// The copy lands in the phase in which it was issued. Since it might have landed at once, a
+  /// phase that completes without its bytes has not been told of them.
+  void check_same_phase(const Operation& operation, const CtaState& cta,
+                        const MbarrierState& barrier);
   void land(const Operation& operation, const MbarrierState& barrier, std::uint32_t cta,
             std::uint64_t phase);
 

@@ -15,18 +15,6 @@ bool acquires(Order order) {
   return order == Order::acquire || order == Order::acq_rel;
 }
 
-/// How a relaxed operation carries what fences of sufficient scope went before.
-Transfer fenced_transfer(Scope needed) {
-  switch (needed) {
-    case Scope::cta:
-      return Transfer::fenced_cta;
-    case Scope::cluster:
-      return Transfer::fenced_cluster;
-    default:
-      return Transfer::fenced_gpu;
-  }
-}
-
 /// The smallest scope that contains both threads.
 Scope scope_between(const Flag::Release& release, const CtaState& cta) {
   if (release.cluster != cta.cluster->number) return Scope::gpu;
@@ -98,7 +86,7 @@ void Checker::cluster_arrive(const Site& site, std::uint64_t generation, Order o
   warp.clocks.release(
       site.lanes,
       clock_of_generation(cluster.barrier, cluster.generation, generation, cluster.number),
-      releases(order) ? Transfer::everything : Transfer::fenced_cluster);
+      releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cluster));
 }
 
 void Checker::cluster_leave(const Site& site, std::uint64_t generation, Order order) {
@@ -107,7 +95,7 @@ void Checker::cluster_leave(const Site& site, std::uint64_t generation, Order or
   warp.clocks.acquire(
       site.lanes,
       clock_of_generation(cluster.barrier, cluster.generation, generation, cluster.number),
-      acquires(order) ? Transfer::everything : Transfer::order_only);
+      acquires(order) ? Transfer::everything() : Transfer::order());
 }
 
 // ---- Fences.
@@ -117,11 +105,14 @@ void Checker::fence(const Site& site, FenceKind kind, Order order, Scope scope) 
   WarpState& warp = state.warp_of(site);
   switch (kind) {
     case FenceKind::memory:
-      if (acquires(order)) state.acquire_observations(warp, site.lanes, scope);
-      if (!releases(order)) break;
-      warp.clocks.fence(site.lanes, Known::fenced_cta);
-      if (scope >= Scope::cluster) warp.clocks.fence(site.lanes, Known::fenced_cluster);
-      if (scope >= Scope::gpu) warp.clocks.fence(site.lanes, Known::fenced_gpu);
+      for (const Scope reached : {Scope::cta, Scope::cluster, Scope::gpu}) {
+        if (reached > scope) break;
+        if (acquires(order)) warp.clocks.admit(site.lanes, Transfer::observed_kind(reached));
+      }
+      for (const Scope reached : {Scope::cta, Scope::cluster, Scope::gpu}) {
+        if (reached > scope) break;
+        if (releases(order)) warp.clocks.fence(site.lanes, Transfer::fenced_kind(reached));
+      }
       break;
     case FenceKind::proxy_async:
       state.fence_inits(warp, site.lanes);
@@ -170,7 +161,8 @@ void Checker::State::observe_flag(WarpState& warp, const Site& site, LaneMask la
     return;
   }
   Flag& flag = flags[address];
-  if (access == Access::atomic) acquire_flag(warp, lanes, flag, order, scope);
+  // red does not see the value that it changes.
+  if (site.instruction->opcode.front() == "atom") acquire_flag(warp, lanes, flag, order, scope);
   release_flag(warp, lanes, flag, access, order, scope);
 }
 
@@ -178,15 +170,11 @@ void Checker::State::acquire_flag(WarpState& warp, LaneMask lanes, const Flag& f
                                   Scope scope) {
   for (const Flag::Release& release : flag.releases) {
     const Scope needed = scope_between(release, *warp.cta);
-    const bool suffices = release.scope >= needed && scope >= needed;
-    const Transfer all = release.relaxed ? fenced_transfer(needed) : Transfer::everything;
-    warp.clocks.acquire(lanes, *release.clock,
-                        suffices && acquires(order) ? all : Transfer::order_only);
+    Transfer transfer = release.relaxed ? Transfer::fenced(needed) : Transfer::everything();
+    if (!acquires(order)) transfer = transfer.observed(needed);
+    if (release.scope < needed || scope < needed) transfer = Transfer::order();
+    warp.clocks.acquire(lanes, *release.clock, transfer);
   }
-  if (acquires(order) || flag.releases.empty()) return;
-  const WarpState::Observation observation{&flag, nullptr, lanes, scope};
-  auto& seen = warp.observations;
-  if (std::find(seen.begin(), seen.end(), observation) == seen.end()) seen.push_back(observation);
 }
 
 void Checker::State::release_flag(WarpState& warp, LaneMask lanes, Flag& flag, Access access,
@@ -209,30 +197,6 @@ void Checker::State::release_flag(WarpState& warp, LaneMask lanes, Flag& flag, A
     same->clock = std::move(clock);
   }
   ++flag.version;
-}
-
-void Checker::State::acquire_observations(WarpState& warp, LaneMask lanes, Scope scope) {
-  for (const WarpState::Observation& seen : warp.observations) {
-    const LaneMask both = seen.lanes & lanes;
-    if (both == 0) continue;
-    if (seen.barrier != nullptr) {
-      warp.clocks.acquire(both, seen.barrier->near);
-      if (std::min(scope, seen.scope) >= Scope::cluster) {
-        warp.clocks.acquire(both, seen.barrier->far);
-      }
-      continue;
-    }
-    for (const Flag::Release& release : seen.flag->releases) {
-      const Scope needed = scope_between(release, *warp.cta);
-      if (std::min({release.scope, seen.scope, scope}) < needed) continue;
-      warp.clocks.acquire(both, *release.clock,
-                          release.relaxed ? fenced_transfer(needed) : Transfer::everything);
-    }
-  }
-  std::erase_if(warp.observations, [&](WarpState::Observation& seen) {
-    seen.lanes &= ~lanes;
-    return seen.lanes == 0;
-  });
 }
 
 // ---- mbarriers.
@@ -277,10 +241,7 @@ void Checker::mbarrier_inval(const Site&, std::uint32_t cta_index, std::uint32_t
   const auto found = cta.barriers.find(address);
   if (found == cta.barriers.end()) return;
   MbarrierState* const barrier = &found->second;
-  for (WarpState& warp : cta.warps) {
-    std::erase(warp.unfenced_inits, barrier);
-    std::erase_if(warp.observations, [&](const auto& seen) { return seen.barrier == barrier; });
-  }
+  for (WarpState& warp : cta.warps) std::erase(warp.unfenced_inits, barrier);
   cta.barriers.erase(found);
 }
 
@@ -319,15 +280,16 @@ void Checker::mbarrier_arrive(const Site& site, std::uint32_t cta_index, std::ui
   state.check_initialized(warp, site, cta, *barrier);
   if (cta_index == site.cta) {
     warp.clocks.release(site.lanes, barrier->near_so_far,
-                        releases(order) ? Transfer::everything : Transfer::fenced_cta);
+                        releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cta));
     return;
   }
   state.note_remote(warp, site, cta);
   if (scope >= Scope::cluster) {
-    warp.clocks.release(site.lanes, barrier->far_so_far,
-                        releases(order) ? Transfer::everything : Transfer::fenced_cluster);
+    warp.clocks.release(
+        site.lanes, barrier->far_so_far,
+        releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cluster));
   }
-  warp.clocks.release(site.lanes, barrier->near_so_far, Transfer::order_only);
+  warp.clocks.release(site.lanes, barrier->near_so_far, Transfer::order());
 }
 
 void Checker::mbarrier_expect(const Site& site, std::uint32_t cta_index, std::uint32_t address,
@@ -376,14 +338,15 @@ void Checker::State::check_not_late(const CtaState& cta, const MbarrierState& ba
     site.lanes = moment.lanes & ~ordered;
     const std::string_view rule = ordered == 0 ? "phase-aba" : "lanes-left-behind";
     log.add(rule, site, log.shared(barrier.address), [&] {
-      const std::string name = log.name(barrier.address);
       const std::string next = std::to_string(barrier.phase);
-      return "waits for phase " + std::to_string(barrier.phase - 1) + " of " + name +
-             ", but nothing makes the barrier wait for it: had it looked after phase " + next +
-             " was complete too, the parity would have told it that phase " +
-             std::to_string(barrier.phase - 1) +
-             " is not. Every waiter must be among those whose arrivals let phase " + next +
-             " complete, or be ordered before them.";
+      const std::string awaited = barrier.phase == 0
+                                      ? "passes the fresh barrier " + log.name(barrier.address)
+                                      : "waits for phase " + std::to_string(barrier.phase - 1) +
+                                            " of " + log.name(barrier.address);
+      return awaited + ", but nothing keeps phase " + next +
+             " from completing before it has looked: then the parity tells it to wait for phase " +
+             std::to_string(barrier.phase + 1) + ". Phase " + next +
+             " must need an arrival of this thread, or one that comes after its wait.";
     });
   }
 }
@@ -394,12 +357,11 @@ void Checker::State::check_not_early(WarpState& warp, const Site& site,
   const std::uint32_t known = witness.fact(Known::order, warp.clocks.cluster(), barrier.fact);
   if (known >= passed) return;
   log.add("phase-aba", site, log.shared(barrier.address), [&] {
-    const std::string name = log.name(barrier.address);
-    return "waits for parity " + std::to_string(passed % 2) + " of " + name + " and finds phase " +
-           std::to_string(passed) + " complete, without knowing that phase " +
+    return "waits for parity " + std::to_string(passed % 2) + " of " + log.name(barrier.address) +
+           " and finds phase " + std::to_string(passed) + " complete, without knowing that phase " +
            std::to_string(passed - 1) +
-           " was: a little earlier the same parity would have let it " + "pass because of phase " +
-           (passed >= 2 ? std::to_string(passed - 2) : std::string("-1, that of a fresh barrier")) +
+           " was: while that is in progress the same parity lets it pass because of phase " +
+           (passed >= 2 ? std::to_string(passed - 2) : "-1, as on a fresh barrier") +
            ". A waiter must follow the phases one by one.";
   });
 }
@@ -411,11 +373,10 @@ void Checker::mbarrier_wait(const Site& site, std::uint32_t address, std::uint64
   if (barrier == nullptr) return;
   WarpState& warp = state.warp_of(site);
   state.check_initialized(warp, site, *warp.cta, *barrier);
-  constexpr std::uint64_t fresh = ~std::uint64_t{0};
-  if (passed == fresh) return;
+  const bool is_fresh = passed == ~std::uint64_t{0};
 
   if (has_part(*site.instruction, "parity")) {
-    state.check_not_early(warp, site, *barrier, passed);
+    if (!is_fresh) state.check_not_early(warp, site, *barrier, passed);
     if (passed + 1 == current) {
       const Moment moment{warp.in_cluster, site.lanes, warp.clocks.time()};
       auto& waiters = barrier->waiters;
@@ -429,15 +390,14 @@ void Checker::mbarrier_wait(const Site& site, std::uint32_t address, std::uint64
       }
     }
   }
-  if (!acquires(order)) {
-    warp.clocks.acquire(site.lanes, barrier->near, Transfer::order_only);
-    const WarpState::Observation observation{nullptr, barrier, site.lanes, scope};
-    auto& seen = warp.observations;
-    if (std::find(seen.begin(), seen.end(), observation) == seen.end()) seen.push_back(observation);
-    return;
+  if (is_fresh) return;
+  const auto transfer = [&](Scope needed) {
+    return acquires(order) ? Transfer::everything() : Transfer::everything().observed(needed);
+  };
+  warp.clocks.acquire(site.lanes, barrier->near, transfer(Scope::cta));
+  if (scope >= Scope::cluster) {
+    warp.clocks.acquire(site.lanes, barrier->far, transfer(Scope::cluster));
   }
-  warp.clocks.acquire(site.lanes, barrier->near);
-  if (scope >= Scope::cluster) warp.clocks.acquire(site.lanes, barrier->far);
 }
 
 }  // namespace emulator

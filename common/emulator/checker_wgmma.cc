@@ -138,13 +138,11 @@ void Checker::State::learn_issuers(WarpState& warp, std::uint32_t number) {
   WarpgroupState& group = cta.warpgroups[rank / 4];
   if (number < group.first || number - group.first >= group.issued.size()) return;
   // A wgmma runs when all four warps have issued it: its end tells that they have come so far.
-  if (!options.strict) {
-    const IssuedWgmma& issued = group.issued[number - group.first];
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      if (issued.known[i] == nullptr) continue;
-      warp.clocks.acquire(all_lanes, *issued.known[i], Transfer::order_only);
-      warp.clocks.learn_progress(all_lanes, warp.in_cluster - rank % 4 + i, issued.time[i]);
-    }
+  const IssuedWgmma& issued = group.issued[number - group.first];
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    if (issued.known[i] == nullptr) continue;
+    warp.clocks.acquire(all_lanes, *issued.known[i], Transfer::order());
+    warp.clocks.learn_progress(all_lanes, warp.in_cluster - rank % 4 + i, issued.time[i]);
   }
   std::uint32_t done = number;
   for (std::uint32_t i = rank - rank % 4; i < std::min(rank - rank % 4 + 4, info.warps_per_cta);

@@ -18,24 +18,6 @@ EMULATOR_VECTORIZED void raise_all(std::uint32_t* __restrict to,
   }
 }
 
-constexpr Known all_kinds[] = {Known::order,          Known::data,       Known::proxy_shared,
-                               Known::proxy_global,   Known::tensor_map, Known::fenced_cta,
-                               Known::fenced_cluster, Known::fenced_gpu};
-
-/// The kind that becomes `data` at the other side of a relaxed operation.
-std::optional<Known> fenced_kind(Transfer transfer) {
-  switch (transfer) {
-    case Transfer::fenced_cta:
-      return Known::fenced_cta;
-    case Transfer::fenced_cluster:
-      return Known::fenced_cluster;
-    case Transfer::fenced_gpu:
-      return Known::fenced_gpu;
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace
 
 // ---- Times.
@@ -79,15 +61,15 @@ const Vectors* VectorClock::find(std::uint32_t cluster) const {
 }
 
 void VectorClock::join(Vectors& to, const Vectors& from, Transfer transfer) {
-  if (transfer == Transfer::order_only) {
-    to[slot(Known::order)].join(from[slot(Known::order)]);
-    return;
+  to[slot(Known::order)].join(from[slot(Known::order)]);
+  if (transfer.order_only) return;
+  for (const Known kind : {Known::proxy_shared, Known::proxy_global, Known::tensor_map}) {
+    to[slot(kind)].join(from[slot(kind)]);
   }
-  const std::optional<Known> fenced = fenced_kind(transfer);
-  for (const Known kind : all_kinds) {
-    if (kind != Known::data || !fenced) to[slot(kind)].join(from[slot(kind)]);
-  }
-  if (fenced) to[slot(Known::data)].join(from[slot(*fenced)]);
+  to[slot(transfer.to)].join(from[slot(transfer.from)]);
+  // Who has only observed can't pass on what others have fenced.
+  if (transfer.to != Known::data) return;
+  for (std::size_t i = slot(Known::fenced_cta); i < known_kinds; ++i) to[i].join(from[i]);
 }
 
 void VectorClock::join_foreign(std::uint32_t cluster, const std::shared_ptr<const Vectors>& from,
@@ -97,7 +79,8 @@ void VectorClock::join_foreign(std::uint32_t cluster, const std::shared_ptr<cons
       [](const Foreign& entry, std::uint32_t value) { return entry.first < value; });
   const bool is_new = place == foreign_.end() || place->first != cluster;
   if (!is_new && place->second == from) return;
-  if (is_new && transfer == Transfer::everything) {
+  const bool is_everything = !transfer.order_only && transfer.from == transfer.to;
+  if (is_new && is_everything) {
     foreign_.insert(place, {cluster, from});
     return;
   }
@@ -125,13 +108,14 @@ void VectorClock::join(const VectorClock& other, Transfer transfer) {
   }
 }
 
-void VectorClock::show(Known kind, const VectorClock& source) {
-  own_[slot(kind)].join(source.own_[slot(Known::data)]);
+void VectorClock::add(Known to, const VectorClock& source, Known from) {
+  own_[slot(to)].join(source.own_[slot(from)]);
   for (const Foreign& entry : source.foreign_) {
-    auto shown = std::make_shared<Vectors>();
-    if (const Vectors* const known = find(entry.first)) *shown = *known;
-    (*shown)[slot(kind)].join((*entry.second)[slot(Known::data)]);
-    join_foreign(entry.first, std::move(shown), Transfer::everything);
+    const Times& times = (*entry.second)[slot(from)];
+    if (times.empty()) continue;
+    auto added = std::make_shared<Vectors>();
+    (*added)[slot(to)] = times;
+    join_foreign(entry.first, std::move(added), Transfer::everything());
   }
 }
 
@@ -219,7 +203,8 @@ void WarpClocks::release(LaneMask lanes, VectorClock& into, Transfer transfer) {
   }
   const std::size_t first = std::size_t{warp_} * warp_size;
   into.own(Known::order).raise_lanes(first, lanes, time_);
-  if (transfer == Transfer::everything) into.own(Known::data).raise_lanes(first, lanes, time_);
+  if (!transfer.order_only && transfer.from == Known::data)
+    into.own(Known::data).raise_lanes(first, lanes, time_);
   ++time_;
 }
 
@@ -237,20 +222,27 @@ void WarpClocks::meet(LaneMask lanes) {
 
 void WarpClocks::meet_in_order() {
   changed();
-  for (const Group& group : groups_) common_.join(group.clock, Transfer::order_only);
+  for (const Group& group : groups_) common_.join(group.clock, Transfer::order());
   common_.own(Known::order).raise_lanes(std::size_t{warp_} * warp_size, ~exited_, time_);
   ++time_;
 }
 
 void WarpClocks::fence(LaneMask lanes, Known kind) {
-  VectorClock& clock = clock_of(lanes);
-  if (&clock != &common_) clock.show(kind, common_);
-  for (Group& group : groups_) {
-    if ((group.lanes & lanes) != 0) clock.show(kind, group.clock);
-  }
-  clock.show(kind, clock);
-  clock.own(kind).raise_lanes(std::size_t{warp_} * warp_size, lanes, time_);
+  move(lanes, kind, Known::data);
+  clock_of(lanes).own(kind).raise_lanes(std::size_t{warp_} * warp_size, lanes, time_);
   ++time_;
+}
+
+void WarpClocks::admit(LaneMask lanes, Known kind) {
+  move(lanes, Known::data, kind);
+}
+
+void WarpClocks::move(LaneMask lanes, Known to, Known from) {
+  VectorClock& clock = clock_of(lanes);
+  clock.add(to, common_, from);
+  for (const Group& group : groups_) {
+    if ((group.lanes & lanes) != 0) clock.add(to, group.clock, from);
+  }
 }
 
 bool WarpClocks::knows_fences() const {

@@ -12,14 +12,16 @@
 //   proxy_*      writes that some fence.proxy.async on the way has shown to the async proxy
 //   tensor_map   writes that a fence.proxy.tensormap has shown to the tensor-map proxy
 //   fenced_*     writes before a memory fence of that scope: a relaxed flag behind it carries them
-// The last three kinds count only together with `data`; they are passed on like it.
+//   observed_*   writes that came with a relaxed flag: a fence of that scope behind it lets them be
+//                seen
+// The last kinds count only together with `data`, or become data; they are passed on like it, so
+// that a fence counts wherever it stands on the way from the writer to the reader.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,8 +38,11 @@ enum class Known : std::uint8_t {
   fenced_cta,
   fenced_cluster,
   fenced_gpu,
+  observed_cta,
+  observed_cluster,
+  observed_gpu,
 };
-inline constexpr std::size_t known_kinds = 8;
+inline constexpr std::size_t known_kinds = 11;
 
 /// One vector: an entry that was never raised is 0.
 class Times {
@@ -61,13 +66,33 @@ class Times {
 /// The vectors of all kinds, of one cluster.
 using Vectors = std::array<Times, known_kinds>;
 
-/// How much of what one side knows the other side learns.
-enum class Transfer : std::uint8_t {
-  everything,  ///< a release and an acquire of sufficient scope
-  order_only,  ///< something weaker
-  fenced_cta,  ///< a relaxed operation: what a fence of that scope had gone before
-  fenced_cluster,
-  fenced_gpu,
+/// What the other side learns: everything, nothing but the order, or all with vector `from` in the
+/// place of `to`.
+struct Transfer {
+  bool order_only = false;
+  Known from = Known::data;
+  Known to = Known::data;
+
+  /// A release and an acquire of sufficient scope.
+  static constexpr Transfer everything() { return {}; }
+  static constexpr Transfer order() { return {.order_only = true}; }
+  /// From a relaxed operation: what fences of `scope` have gone before.
+  static constexpr Transfer fenced(Scope scope) { return {.from = fenced_kind(scope)}; }
+  /// To a relaxed operation, which a fence of `scope` must follow.
+  constexpr Transfer observed(Scope scope) const {
+    return {.from = from, .to = observed_kind(scope)};
+  }
+
+  static constexpr Known fenced_kind(Scope scope) {
+    return scope == Scope::cta       ? Known::fenced_cta
+           : scope == Scope::cluster ? Known::fenced_cluster
+                                     : Known::fenced_gpu;
+  }
+  static constexpr Known observed_kind(Scope scope) {
+    return scope == Scope::cta       ? Known::observed_cta
+           : scope == Scope::cluster ? Known::observed_cluster
+                                     : Known::observed_gpu;
+  }
 };
 
 /// What a thread, a barrier or a flag knows of its own cluster and of others.
@@ -84,9 +109,9 @@ class VectorClock {
   Times& own(Known kind) { return own_[slot(kind)]; }
   const Times& own(Known kind) const { return own_[slot(kind)]; }
 
-  void join(const VectorClock& other, Transfer transfer = Transfer::everything);
-  /// A fence: adds what `source` has as data to vector `kind`.
-  void show(Known kind, const VectorClock& source);
+  void join(const VectorClock& other, Transfer transfer = Transfer::everything());
+  /// Adds vector `from` of `source` to vector `to`.
+  void add(Known to, const VectorClock& source, Known from);
   /// Forgets everything.
   void clear(std::uint32_t cluster);
 
@@ -147,20 +172,23 @@ class WarpClocks {
   std::uint32_t cluster() const { return common_.cluster(); }
 
   /// The lanes learn what `clock` knows.
-  void acquire(LaneMask lanes, const VectorClock& clock, Transfer transfer = Transfer::everything);
+  void acquire(LaneMask lanes, const VectorClock& clock,
+               Transfer transfer = Transfer::everything());
   /// The lanes learn that a fact has reached `value`.
   void learn(LaneMask lanes, std::size_t index, std::uint32_t value);
   /// The lanes learn that all lanes of another warp of the cluster have got to its `time`.
   void learn_progress(LaneMask lanes, std::uint32_t warp, std::uint32_t time);
   /// `into`, a clock of the same cluster, learns what each of the lanes knows and has done. A new
   /// time begins.
-  void release(LaneMask lanes, VectorClock& into, Transfer transfer = Transfer::everything);
+  void release(LaneMask lanes, VectorClock& into, Transfer transfer = Transfer::everything());
   /// The lanes have met: each knows what the others did and knew. A new time begins.
   void meet(LaneMask lanes);
   /// The warp executes an instruction that all its lanes must reach: an order without visibility.
   void meet_in_order();
   /// The lanes execute a fence that shows what they know to `kind`. A new time begins.
   void fence(LaneMask lanes, Known kind);
+  /// The lanes execute a fence that lets them see what they have observed as `kind`.
+  void admit(LaneMask lanes, Known kind);
   /// A new time begins: what the warp did so far can be told from what it does next.
   void advance() { ++time_; }
   /// Whether the warp has heard of any memory fence, its own or another's.
@@ -186,6 +214,8 @@ class WarpClocks {
 
   bool whole(LaneMask lanes) const { return (lanes | exited_) == ~LaneMask{0}; }
   VectorClock& clock_of(LaneMask lanes);
+  /// The lanes' vector `to` learns what they know as `from`.
+  void move(LaneMask lanes, Known to, Known from);
   void changed() { snapshot_ = nullptr; }
 
   std::uint32_t warp_ = 0;

@@ -253,12 +253,12 @@ void build_set(InstructionDecoder& d) {
   d.op.a = d.source(d.operand(1), bits);
   d.op.b = d.source(d.operand(2), bits);
   d.op.d = d.destination(d.operand(0), data_type(to).bits);
-  const bool is_pair = from.ends_with("x2");
-  d.op.immediate = to == "f32"             ? 0x3F800000
-                   : to.starts_with("bf")  ? 0x3F80
-                   : to.starts_with("f16") ? 0x3C00
-                   : is_pair || bits == 16 ? (to.ends_with("16") || is_pair ? 0xFFFF : 0xFFFFFFFF)
-                                           : 0xFFFFFFFF;
+  const bool by_halves = from.ends_with("x2") || data_type(to).bits == 16;
+  d.op.immediate = to == "f32"              ? 0x3F800000
+                   : to.starts_with("bf16") ? 0x3F80
+                   : to.starts_with("f16")  ? 0x3C00
+                   : by_halves              ? 0xFFFF
+                                            : 0xFFFFFFFF;
   const bool wide = data_type(to).bits == 32;
   d.op.run = from == "f16x2"    ? set_pair<format::f16>
              : from == "bf16x2" ? set_pair<format::bf16>

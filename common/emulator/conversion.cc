@@ -15,6 +15,12 @@ namespace {
 
 // ---- The common ones, over whole rows.
 
+struct Identity {
+  template <class T>
+  T operator()(T a) const {
+    return a;
+  }
+};
 struct Bf16ToF32 {
   float operator()(u16 a) const { return bf16_to_f32(a); }
 };
@@ -105,6 +111,26 @@ Handler number_handler(int to_bits, int from_bits) {
   }
 }
 
+/// Between integers that fill their registers: an extension or a truncation. nullptr for others.
+Handler whole_register_handler(const Conversion& c, int to_bits, int from_bits) {
+  const bool is_plain = c.from_format == nullptr && c.to_format == nullptr && !c.sat &&
+                        to_bits == c.to_integer.bits && from_bits == c.from_integer.bits;
+  if (!is_plain) return nullptr;
+  const bool sign = c.from_integer.is_signed;
+  switch (to_bits * 100 + from_bits) {
+    case 1632:
+      return unary<Identity, u16, u32>;
+    case 3216:
+      return sign ? unary<Identity, s32, s16> : unary<Identity, u32, u16>;
+    case 3264:
+      return unary<Identity, u32, u64>;
+    case 6432:
+      return sign ? unary<Identity, s64, s32> : unary<Identity, u64, u32>;
+    default:
+      return nullptr;
+  }
+}
+
 const FloatFormat* float_format(std::string_view type) {
   if (type == "f16") return &format::f16;
   if (type == "bf16") return &format::bf16;
@@ -151,6 +177,8 @@ void build_cvt(InstructionDecoder& d) {
   const Literal literal = literal_of(from);
   d.op.d = d.destination(d.operand(0), to_bits);
   d.op.a = d.source(d.operand(1), from_bits, literal);
+  d.op.run = whole_register_handler(c, to_bits, from_bits);
+  if (d.op.run != nullptr) return;
   d.op.run = number_handler(to_bits, from_bits);
   if (d.op.run == nullptr) d.fail("has operands of these widths, which is not supported");
   d.op.target = static_cast<u32>(d.program().conversions.size());

@@ -36,17 +36,29 @@ std::vector<Waiting> waiting_splits(const Execution& execution) {
   return all;
 }
 
+/// What the phase in progress still waits for.
+std::string missing(const Mbarrier& barrier) {
+  const std::string arrivals = barrier.pending == 0 ? "no arrival"
+                                                    : std::to_string(barrier.pending) + " of " +
+                                                          counted(barrier.expected, "arrival");
+  if (barrier.bytes == 0) return "lacks " + arrivals;
+  if (barrier.bytes > 0) {
+    return "lacks " + arrivals + " and " +
+           counted(static_cast<std::uint64_t>(barrier.bytes), "byte");
+  }
+  return "lacks " + arrivals + ", but has " +
+         counted(static_cast<std::uint64_t>(-barrier.bytes), "byte") +
+         " that no expect_tx announced";
+}
+
 std::string describe_mbarrier(const Waiting& w) {
   const Wait& wait = w.split->wait;
-  Cta& cta = w.warp->cta();
-  const Mbarrier* const barrier = cta.mbarriers.find(wait.address);
+  const Mbarrier* const barrier = w.warp->cta().mbarriers.find(wait.address);
   const std::string name = shared_object(w.warp->execution().program(), wait.address);
   if (barrier == nullptr) return "waits for " + name + ", which has been invalidated";
   return "waits for parity " + std::to_string(wait.value & 1) + " of " + name + ", whose phase " +
-         std::to_string(barrier->phase) + " (parity " + std::to_string(barrier->phase & 1) +
-         ") lacks " + std::to_string(barrier->pending) + " of " +
-         counted(barrier->expected, "arrival") + " and " + std::to_string(barrier->bytes) +
-         " bytes";
+         std::to_string(barrier->phase) + " (parity " + std::to_string(barrier->phase & 1) + ") " +
+         missing(*barrier);
 }
 
 std::string describe_named_barrier(const Waiting& w) {

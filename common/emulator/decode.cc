@@ -28,6 +28,11 @@ Flow frame_address_32(Warp& warp, const Op& op) {
   return Flow::next;
 }
 
+/// Addresses wrap around, as on a GPU.
+std::int64_t wrapped_sum(std::int64_t offset, std::uint64_t address) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(offset) + address);
+}
+
 std::string ordinal(std::size_t index) {
   return "operand " + std::to_string(index + 1);
 }
@@ -67,7 +72,9 @@ void InstructionDecoder::fail(const std::string& what) const {
                  std::string(instruction_.text) + " " + what + ".");
 }
 
-void InstructionDecoder::decode(const Opcode& opcode) {
+void InstructionDecoder::decode(const OpcodeMatch& match) {
+  const Opcode& opcode = *match.row;
+  parts_ = match.parts;
   op.run = opcode.handler;
   if (!opcode.operands.empty()) decode_simple_operands(opcode.operands);
   if (opcode.build != nullptr) opcode.build(*this);
@@ -93,8 +100,8 @@ void InstructionDecoder::decode_simple_operands(std::string_view shape) {
         op.d = predicate_destination(o);
         break;
       case 'q':
-        if (o.negated) fail("can't negate this predicate operand");
-        [[fallthrough]];
+        *sources[source_count++] = plain_predicate(o);
+        break;
       case 'n':
         *sources[source_count++] = predicate(o);
         break;
@@ -112,14 +119,13 @@ void InstructionDecoder::decode_simple_operands(std::string_view shape) {
 }
 
 std::string_view InstructionDecoder::part(int index) const {
-  const auto size = static_cast<int>(instruction_.opcode.size());
+  const auto size = static_cast<int>(parts_.size());
   const int position = index < 0 ? size + index : index;
-  return position >= 0 && position < size ? instruction_.opcode[position] : std::string_view();
+  return position >= 0 && position < size ? parts_[position] : std::string_view();
 }
 
 bool InstructionDecoder::has(std::string_view part) const {
-  return std::find(instruction_.opcode.begin(), instruction_.opcode.end(), part) !=
-         instruction_.opcode.end();
+  return std::find(parts_.begin(), parts_.end(), part) != parts_.end();
 }
 
 int InstructionDecoder::choose(std::initializer_list<std::string_view> names, int otherwise) const {
@@ -149,11 +155,9 @@ int InstructionDecoder::register_bits(const Operand& operand) const {
   return operand.kind == Operand::Kind::reg ? function().source->registers[operand.index].bits : 0;
 }
 
-Slot InstructionDecoder::register_slot(const Operand& operand, int bits, bool wider,
-                                       Access access) {
+Slot InstructionDecoder::register_slot(const Operand& operand, int bits, Access access) {
   const Register& reg = function().source->registers[operand.index];
-  const bool fits = reg.bits == bits || (wider && bits > 1 && reg.bits > bits);
-  if (!fits) {
+  if (reg.bits != bits) {
     fail("takes a register of " + std::to_string(bits) + " bits where " + reg.name + " has " +
          std::to_string(reg.bits));
   }
@@ -161,16 +165,16 @@ Slot InstructionDecoder::register_slot(const Operand& operand, int bits, bool wi
   return function().registers[operand.index];
 }
 
-Slot InstructionDecoder::destination(const Operand& operand, int bits, bool wider) {
+Slot InstructionDecoder::destination(const Operand& operand, int bits) {
   if (operand.kind == Operand::Kind::sink) return program_.scratch(bits);
   if (operand.kind != Operand::Kind::reg) fail("needs a register as its destination");
-  return register_slot(operand, bits, wider, Access::write);
+  return register_slot(operand, bits, Access::write);
 }
 
-Slot InstructionDecoder::source(const Operand& operand, int bits, Literal literal, bool wider) {
+Slot InstructionDecoder::source(const Operand& operand, int bits, Literal literal) {
   switch (operand.kind) {
     case Operand::Kind::reg:
-      return register_slot(operand, bits, wider, Access::read);
+      return register_slot(operand, bits, Access::read);
     case Operand::Kind::integer:
     case Operand::Kind::f32:
     case Operand::Kind::f64:
@@ -214,8 +218,8 @@ Slot InstructionDecoder::computed(Handler handler, int bits, std::int64_t immedi
 Slot InstructionDecoder::special_register(const Operand& operand, int bits) {
   if (operand.name == "WARP_SZ") return program_.constant(warp_size, bits);
   if (const SpecialName* name = find_special(operand.name)) {
-    // The ISA lets a move widen or narrow these registers to 16 and 64 bits in old code only.
-    if (name->bits != bits) {
+    // The lower half of a 32-bit register can be read as 16 bits.
+    if (name->bits != bits && !(name->bits == 32 && bits == 16)) {
       fail("reads " + operand.name + ", which has " + std::to_string(name->bits) + " bits, as " +
            std::to_string(bits) + " bits");
     }
@@ -249,7 +253,16 @@ Slot InstructionDecoder::variable_address(const Operand& operand, int bits) {
 Slot InstructionDecoder::predicate(const Operand& operand) {
   if (operand.kind != Operand::Kind::reg) fail("needs a predicate register");
   op.negated = operand.negated;
-  return register_slot(operand, 1, false, Access::read);
+  return register_slot(operand, 1, Access::read);
+}
+
+Slot InstructionDecoder::plain_predicate(const Operand& operand) {
+  const Slot slot = predicate(operand);
+  if (!operand.negated) return slot;
+  op.negated = false;
+  const Slot negation = computed(negate_predicate, 1, 0);
+  before.back().a = slot;
+  return negation;
 }
 
 Slot InstructionDecoder::predicate_destination(const Operand& operand) {
@@ -272,7 +285,7 @@ AddressOperand InstructionDecoder::address(const Operand& operand, Space space) 
   AddressOperand result;
   result.offset = operand.offset;
   if (base.kind == Operand::Kind::integer) {
-    result.offset += static_cast<std::int64_t>(base.bits);
+    result.offset = wrapped_sum(result.offset, base.bits);
     return result;
   }
   if (base.kind == Operand::Kind::reg) {
@@ -294,7 +307,7 @@ AddressOperand InstructionDecoder::address(const Operand& operand, Space space) 
     result.base = program_.special(Special::shared_address, 32, static_cast<std::uint32_t>(where));
     result.wide = false;
   } else {
-    result.offset += static_cast<std::int64_t>(where);
+    result.offset = wrapped_sum(result.offset, where);
   }
   return result;
 }
@@ -326,22 +339,21 @@ std::int64_t InstructionDecoder::integer(const Operand& operand) const {
   return static_cast<std::int64_t>(operand.bits);
 }
 
-std::vector<Slot> InstructionDecoder::destination_list(const Operand& operand, int bits,
-                                                       bool wider) {
-  if (operand.kind != Operand::Kind::vector) return {destination(operand, bits, wider)};
+std::vector<Slot> InstructionDecoder::destination_list(const Operand& operand, int bits) {
+  if (operand.kind != Operand::Kind::vector) return {destination(operand, bits)};
   std::vector<Slot> slots;
   for (const Operand& element : operand.elements) {
-    slots.push_back(destination(element, bits, wider));
+    slots.push_back(destination(element, bits));
   }
   return slots;
 }
 
-std::vector<Slot> InstructionDecoder::source_list(const Operand& operand, int bits, Literal literal,
-                                                  bool wider) {
-  if (operand.kind != Operand::Kind::vector) return {source(operand, bits, literal, wider)};
+std::vector<Slot> InstructionDecoder::source_list(const Operand& operand, int bits,
+                                                  Literal literal) {
+  if (operand.kind != Operand::Kind::vector) return {source(operand, bits, literal)};
   std::vector<Slot> slots;
   for (const Operand& element : operand.elements) {
-    slots.push_back(source(element, bits, literal, wider));
+    slots.push_back(source(element, bits, literal));
   }
   return slots;
 }
@@ -361,27 +373,14 @@ Slot InstructionDecoder::wgmma_register(const Operand& operand) {
 }
 
 DataType data_type(std::string_view part) {
-  using Kind = DataType::Kind;
-  if (part == "bf16") return {Kind::floating, 16};
-  if (part.ends_with("f16x2")) return {Kind::floating, 32};
-  if (part.ends_with("16x2"))
-    return {part[0] == 's' ? Kind::signed_integer : Kind::unsigned_integer, 32};
+  if (part == "bf16") return {16, false};
+  if (part.ends_with("16x2")) return {32, part[0] == 's'};
+  if (part.size() < 2 || std::string_view("busf").find(part[0]) == std::string_view::npos)
+    return {};
   int bits = 0;
-  const auto [end, error] = std::from_chars(part.data() + 1, part.data() + part.size(), bits);
-  if (part.size() < 2 || error != std::errc() || end != part.data() + part.size())
-    return {Kind::bits, 0};
-  switch (part[0]) {
-    case 'b':
-      return {Kind::bits, bits};
-    case 'u':
-      return {Kind::unsigned_integer, bits};
-    case 's':
-      return {Kind::signed_integer, bits};
-    case 'f':
-      return {Kind::floating, bits};
-    default:
-      return {Kind::bits, 0};
-  }
+  const char* const end = part.data() + part.size();
+  const auto [after, error] = std::from_chars(part.data() + 1, end, bits);
+  return error == std::errc() && after == end ? DataType{bits, part[0] == 's'} : DataType{};
 }
 
 Literal literal_of(std::string_view type) {

@@ -21,7 +21,7 @@ Program decode(const Module& module, const Function& kernel,
 enum class Literal : std::uint8_t { bits, floating };
 
 class ProgramDecoder;
-struct Opcode;
+struct OpcodeMatch;
 
 /// One instruction while it is decoded; what the build functions of the opcode table work with.
 /// Every member that reads an operand throws PtxError, in words, when it is of the wrong kind.
@@ -33,11 +33,11 @@ class InstructionDecoder {
   std::vector<Op> before;             ///< ops that run before this one
   std::vector<WgmmaAccess> accesses;  ///< the registers that it touches
 
-  /// Fills in `op` by this row of the opcode table.
-  void decode(const Opcode& opcode);
+  /// Fills in `op` by a row of the opcode table.
+  void decode(const OpcodeMatch& match);
 
   const Instruction& instruction() const { return instruction_; }
-  /// Part `index` of the opcode, 0 the first; negative counts from the end.
+  /// Part `index` of the opcode in the order of its row, 0 the first; negative counts from the end.
   std::string_view part(int index) const;
   bool has(std::string_view part) const;
   /// The position in `names` of the part that is among them, `otherwise` if none is.
@@ -47,14 +47,14 @@ class InstructionDecoder {
   const Operand& operand(std::size_t index) const;
   void expect_operands(std::size_t least, std::size_t most) const;
 
-  /// A register that is written. `_` gives a row that nobody reads. `wider`: the register may have
-  /// more bits than `bits`, as those of ld and cvt.
-  Slot destination(const Operand& operand, int bits, bool wider = false);
+  /// A register that is written. `_` gives a row that nobody reads.
+  Slot destination(const Operand& operand, int bits);
   /// A register, literal, special register or variable's address that is read.
-  Slot source(const Operand& operand, int bits, Literal literal = Literal::bits,
-              bool wider = false);
+  Slot source(const Operand& operand, int bits, Literal literal = Literal::bits);
   /// A predicate register; sets Op::negated for `!p`.
   Slot predicate(const Operand& operand);
+  /// A predicate register for an instruction that can't negate: `!p` becomes an op of its own.
+  Slot plain_predicate(const Operand& operand);
   Slot predicate_destination(const Operand& operand);
   /// `d|p` gives both, a single register d and no_slot. `p|q` of setp likewise.
   struct Pair {
@@ -70,9 +70,8 @@ class InstructionDecoder {
   /// An integer literal.
   std::int64_t integer(const Operand& operand) const;
   /// The registers of `{a, b}`, or the one register, each `bits` wide.
-  std::vector<Slot> destination_list(const Operand& operand, int bits, bool wider = false);
-  std::vector<Slot> source_list(const Operand& operand, int bits, Literal literal = Literal::bits,
-                                bool wider = false);
+  std::vector<Slot> destination_list(const Operand& operand, int bits);
+  std::vector<Slot> source_list(const Operand& operand, int bits, Literal literal = Literal::bits);
   /// Appends to Program::slots and sets Op::list and list_size.
   void set_list(const std::vector<Slot>& slots);
   /// The bits of a register operand, 0 for any other.
@@ -94,7 +93,7 @@ class InstructionDecoder {
 
  private:
   void decode_simple_operands(std::string_view shape);
-  Slot register_slot(const Operand& operand, int bits, bool wider, Access access);
+  Slot register_slot(const Operand& operand, int bits, Access access);
   Slot variable_address(const Operand& operand, int bits);
   Slot special_register(const Operand& operand, int bits);
   std::uint64_t literal_bits(const Operand& operand, int bits, Literal literal) const;
@@ -103,15 +102,18 @@ class InstructionDecoder {
 
   ProgramDecoder& program_;
   const Instruction& instruction_;
+  std::vector<std::string_view> parts_;  ///< of the opcode
 };
 
-/// What the last part of an opcode says of the values: their bits, and how they are read.
+/// d = !a, of predicates (bits.cc).
+Flow negate_predicate(Warp& warp, const Op& op);
+
+/// What the last part of an opcode says of the values.
 struct DataType {
-  enum class Kind : std::uint8_t { bits, unsigned_integer, signed_integer, floating };
-  Kind kind = Kind::bits;
-  int bits = 32;
+  int bits = 0;
+  bool is_signed = false;
 };
-/// Of b8 to b128, u8 to u64, s8 to s64, f16, bf16, f32, f64 and the pairs; bits 0 for others.
+/// Of b8 to b128, u8 to u64, s8 to s64, f16, bf16, f32, f64 and the pairs; 0 bits for others.
 DataType data_type(std::string_view part);
 /// Literals of f32 and f64 are floating-point numbers, all others bits.
 Literal literal_of(std::string_view type);

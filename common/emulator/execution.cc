@@ -20,7 +20,6 @@ namespace {
 constexpr std::uint64_t threads_per_cta = 1024;
 constexpr std::uint64_t threads_per_sm = 2048;
 constexpr std::uint64_t registers_per_sm = 65536;
-constexpr std::uint64_t ctas_per_cluster_limit = 16;
 /// Of the shared memory of an SM each CTA costs this much more than it asks for.
 constexpr std::uint64_t shared_overhead = 1024;
 
@@ -147,7 +146,7 @@ void Execution::check_geometry() const {
   if (block.count() == 0 || block.count() > threads_per_cta || block.z > 64) {
     refuse("the block " + text(block) + " must have between 1 and 1024 threads, at most 64 in z.");
   }
-  if (cluster.count() == 0 || cluster.count() > ctas_per_cluster_limit) {
+  if (cluster.count() == 0 || cluster.count() > cluster_size_limit) {
     refuse("the cluster " + text(cluster) + " must have between 1 and 16 CTAs.");
   }
   if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/emulator/fault.h"
+#include "common/emulator/memory_map.h"
 
 namespace emulator {
 
@@ -57,7 +58,12 @@ const Allocation* GlobalMemory::find(std::uint64_t address, std::uint64_t bytes)
 }
 
 std::string GlobalMemory::describe(std::uint64_t address) const {
-  if (address < 4096) return "next to address 0: a null pointer";
+  if (address < shared_base) return "next to address 0: a null pointer";
+  if (in_shared_window(address)) return "which is the generic address of shared memory";
+  if (in_local_window(address)) return "which is the generic address of local memory";
+  if (address < shared_address(cluster_size_limit, 0)) {
+    return "where nothing is; it looks like an address in shared memory";
+  }
   const auto next = entries_.upper_bound(address);
   std::uint64_t behind = UINT64_MAX;
   std::uint64_t ahead = UINT64_MAX;

@@ -65,24 +65,26 @@ Flow store(Warp& warp, const Op& op) {
 // The handlers by bits of the type in memory and of the register.
 
 Handler load_handler(DataType type, int register_bits) {
-  const bool is_signed = type.kind == DataType::Kind::signed_integer;
   switch (type.bits * 1000 + register_bits) {
     case 8016:
-      return is_signed ? load<std::int8_t, std::uint16_t> : load<std::uint8_t, std::uint16_t>;
+      return type.is_signed ? load<std::int8_t, std::uint16_t> : load<std::uint8_t, std::uint16_t>;
     case 8032:
-      return is_signed ? load<std::int8_t, std::uint32_t> : load<std::uint8_t, std::uint32_t>;
+      return type.is_signed ? load<std::int8_t, std::uint32_t> : load<std::uint8_t, std::uint32_t>;
     case 8064:
-      return is_signed ? load<std::int8_t, std::uint64_t> : load<std::uint8_t, std::uint64_t>;
+      return type.is_signed ? load<std::int8_t, std::uint64_t> : load<std::uint8_t, std::uint64_t>;
     case 16016:
       return load<std::uint16_t, std::uint16_t>;
     case 16032:
-      return is_signed ? load<std::int16_t, std::uint32_t> : load<std::uint16_t, std::uint32_t>;
+      return type.is_signed ? load<std::int16_t, std::uint32_t>
+                            : load<std::uint16_t, std::uint32_t>;
     case 16064:
-      return is_signed ? load<std::int16_t, std::uint64_t> : load<std::uint16_t, std::uint64_t>;
+      return type.is_signed ? load<std::int16_t, std::uint64_t>
+                            : load<std::uint16_t, std::uint64_t>;
     case 32032:
       return load<std::uint32_t, std::uint32_t>;
     case 32064:
-      return is_signed ? load<std::int32_t, std::uint64_t> : load<std::uint32_t, std::uint64_t>;
+      return type.is_signed ? load<std::int32_t, std::uint64_t>
+                            : load<std::uint32_t, std::uint64_t>;
     case 64064:
       return load<std::uint64_t, std::uint64_t>;
     case 128128:
@@ -330,14 +332,12 @@ constexpr Opcode table[] = {
      {},
      nullptr,
      build_load},
-    {"ld.global.relaxed|acquire." SCOPE "." TYPE, {}, nullptr, build_load},
     {"st.?weak." SPACE ".?wb|cg|cs|wt." CACHE "." L2 ".?v2|v4|v8." TYPE, {}, nullptr, build_store},
     {"st.volatile." SPACE ".?v2|v4." TYPE, {}, nullptr, build_store},
     {"st.relaxed|release." SCOPE "." SPACE "." CACHE "." L2 ".?v2|v4|v8." TYPE,
      {},
      nullptr,
      build_store},
-    {"st.global.relaxed|release." SCOPE "." TYPE, {}, nullptr, build_store},
     {"cvta.?to.const|global|local|param|shared|shared::cta|shared::cluster.u64",
      {},
      nullptr,

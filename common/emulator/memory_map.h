@@ -15,7 +15,9 @@ inline constexpr std::uint32_t shared_base = 1024;
 inline constexpr int shared_rank_shift = 24;
 inline constexpr std::uint32_t shared_offset_mask = (1u << shared_rank_shift) - 1;
 
-/// The most shared memory of one CTA, static and dynamic, and of one SM (compute capability 9.0).
+/// The most CTAs of a cluster (compute capability 9.0).
+inline constexpr std::uint32_t cluster_size_limit = 16;
+/// The most shared memory of one CTA, static and dynamic, and of one SM.
 inline constexpr std::uint32_t shared_bytes_per_cta = 232448;
 inline constexpr std::uint32_t shared_bytes_per_sm = 233472;
 

@@ -47,8 +47,15 @@ std::span<const Opcode> tensormap_opcodes();     // tensormap.cc: tensormap.repl
 std::span<const Opcode> remote_store_opcodes();  // remote_store.cc: st.async, red.async
 std::span<const Opcode> wgmma_opcodes();         // warpgroup.cc: wgmma, setmaxnreg
 
-/// The row that matches an instruction's opcode, nullptr if none does. Of several the first.
-const Opcode* find_opcode(std::span<const std::string_view> parts);
+/// The row for an instruction, and the parts of its opcode in the order of the row's pattern.
+struct OpcodeMatch {
+  const Opcode* row = nullptr;  ///< nullptr: none matches
+  std::vector<std::string_view> parts;
+};
+
+/// Finds the row that matches an opcode: of several the first. As ptxas does, takes modifiers in
+/// any order behind the name ("red.global.relaxed.gpu.add.s32"); types keep theirs.
+OpcodeMatch find_opcode(std::span<const std::string_view> parts);
 
 /// Every pattern, in the order of the table.
 std::vector<std::string_view> opcode_patterns();

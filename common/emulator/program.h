@@ -185,7 +185,7 @@ enum class Special : std::uint8_t {
 /// A row that a warp writes when it starts.
 struct SpecialRow {
   Special special;
-  int bits;  ///< 1 (a predicate), 32 or 64
+  int bits;  ///< 1 (a predicate), 16, 32 or 64
   Slot slot;
   std::uint32_t offset = 0;  ///< of shared_address
 };

@@ -282,13 +282,13 @@ void ProgramDecoder::decode_function(std::uint32_t index) {
 void ProgramDecoder::decode_instruction(const Instruction& instruction,
                                         std::vector<Marked>& marked) {
   InstructionDecoder decoder(*this, instruction);
-  const Opcode* opcode = find_opcode(instruction.opcode);
-  if (opcode == nullptr) {
+  const OpcodeMatch match = find_opcode(instruction.opcode);
+  if (match.row == nullptr) {
     decoder.fail(
         "is not supported: no row of the emulator's opcode table matches it (the manual "
         "lists them)");
   }
-  decoder.decode(*opcode);
+  decoder.decode(match);
 
   for (const Op& op : decoder.before) program_.ops.push_back(op);
   if (!decoder.accesses.empty()) {

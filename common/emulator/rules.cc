@@ -389,7 +389,8 @@ dimensions.)",
 that may not be written.
 
 On a GPU this is an illegal address, or worse, somebody else's data. Edge tiles are the usual
-place: predicate the access, or let TMA clip the box.)",
+place: predicate the access, or let TMA clip the box. TMA clips a load on every side; a store or a
+reduction it clips where it reaches beyond the end, and stops where it begins before the start.)",
      "PTX ISA 5.1 (state spaces)", !strict},
 
     {"E36", "misaligned",
@@ -397,7 +398,8 @@ place: predicate the access, or let TMA clip the box.)",
 
 Loads and stores need the size of what they move (16 for v4.f32), mbarriers 8, bulk copies 16
 bytes in address and size, TMA destinations 128 bytes, and swizzled tiles 1024, 512 or 256 so
-that the pattern starts at its beginning.)",
+that the pattern starts at its beginning. In a row of its tensor, a TMA box begins at a multiple of
+16 bytes.)",
      "PTX ISA 6.4.1 (addresses), 9.7.9.25 (asynchronous copy)", !strict},
 
     {"E37", "stack-overflow",

@@ -12,18 +12,18 @@ ByteMask word_bytes(int word) {
 
 bool same_agent(const Stamp& a, const Stamp& b) {
   if (a.by == By::copy_in_flight && a.time != b.time) return false;
-  return a.by == b.by && a.who == b.who && a.cluster == b.cluster && a.strength == b.strength;
+  return a.by == b.by && a.who == b.who && a.cluster == b.cluster && a.strength == b.strength &&
+         a.atomic == b.atomic;
 }
 
-/// Whether `newer`, a later access of the same agent, tells all that `older` does.
-bool implies(const Stamp& newer, const Stamp& older) {
-  if ((older.bytes & ~newer.bytes) != 0) return false;
-  if (older.by != By::thread) return true;
+/// Takes from `older` the words of which `newer`, a later access of the same agent, tells as much.
+void strip(Stamp& older, const Stamp& newer) {
   for (int word = 0; word < 4; ++word) {
-    if ((older.bytes & word_bytes(word)) == 0) continue;
-    if ((older.lanes[word] & ~newer.lanes[word]) != 0) return false;
+    const auto bytes = static_cast<ByteMask>(older.bytes & word_bytes(word));
+    if ((bytes & ~newer.bytes) != 0) continue;
+    if (older.by == By::thread && (older.lanes[word] & ~newer.lanes[word]) != 0) continue;
+    older.bytes &= static_cast<ByteMask>(~bytes);
   }
-  return true;
 }
 
 /// Whether one stamp can stand for both accesses, which an agent made at one time. Lanes are kept
@@ -82,39 +82,59 @@ ByteMask Granule::all_written() const {
 }
 
 void Granule::add_write(const Stamp& stamp) {
+  // More atomics than this are not kept apart.
+  constexpr std::size_t most_writes = 64;
+  const auto make_way = [&](Stamp& earlier) {
+    if (!stamp.atomic || !earlier.atomic) {
+      earlier.bytes &= static_cast<ByteMask>(~stamp.bytes);
+    } else if (same_agent(earlier, stamp)) {
+      strip(earlier, stamp);
+    }
+  };
   erase(read_, others_ == nullptr ? nullptr : &others_->reads, stamp.bytes);
-  erase(write_, others_ == nullptr ? nullptr : &others_->writes, stamp.bytes);
+  make_way(write_);
+  if (others_ == nullptr) {
+    if (write_.bytes == 0) {
+      write_ = stamp;
+      return;
+    }
+    if (can_merge(write_, stamp)) return merge(write_, stamp);
+  }
+  std::vector<Stamp>& writes = others().writes;
+  std::erase_if(writes, [&](Stamp& earlier) {
+    make_way(earlier);
+    return earlier.bytes == 0;
+  });
   if (write_.bytes == 0) {
     write_ = stamp;
     return;
   }
   if (can_merge(write_, stamp)) return merge(write_, stamp);
-  std::vector<Stamp>& writes = others().writes;
   for (Stamp& other : writes) {
     if (can_merge(other, stamp)) return merge(other, stamp);
   }
+  if (writes.size() == most_writes) writes.erase(writes.begin());
   writes.push_back(stamp);
 }
 
 void Granule::record_read(const Stamp& stamp) {
-  const auto absorb = [&](Stamp& known) {
-    if (known.bytes == 0 || !same_agent(known, stamp)) return false;
-    if (implies(stamp, known)) {
-      known = stamp;
-      return true;
-    }
-    if (!can_merge(known, stamp)) return false;
-    merge(known, stamp);
-    return true;
-  };
-  if (absorb(read_)) return;
-  if (read_.bytes == 0 && (others_ == nullptr || others_->reads.empty())) {
+  if (read_.bytes != 0 && same_agent(read_, stamp)) strip(read_, stamp);
+  if (others_ == nullptr && read_.bytes == 0) {
     read_ = stamp;
     return;
   }
   std::vector<Stamp>& reads = others().reads;
+  std::erase_if(reads, [&](Stamp& other) {
+    if (same_agent(other, stamp)) strip(other, stamp);
+    return other.bytes == 0;
+  });
+  if (read_.bytes == 0) {
+    read_ = stamp;
+    return;
+  }
+  if (can_merge(read_, stamp)) return merge(read_, stamp);
   for (Stamp& other : reads) {
-    if (absorb(other)) return;
+    if (can_merge(other, stamp)) return merge(other, stamp);
   }
   reads.push_back(stamp);
 }

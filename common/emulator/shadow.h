@@ -34,63 +34,14 @@ struct Stamp {
   std::uint32_t cluster = 0;
   ByteMask bytes = 0;  ///< 0: no access
   By by = By::thread;
-  std::uint8_t strength = 0;        ///< 0: weak; else 1 + Scope
+  std::uint8_t strength : 4 = 0;  ///< 0: weak; else 1 + Scope
+  bool atomic : 1 = false;
   std::array<LaneMask, 4> lanes{};  ///< by threads: who of the warp accessed each 4-byte word
 
   bool is_strong() const { return strength != 0; }
   Scope scope() const { return static_cast<Scope>(strength - 1); }
   /// The lanes that accessed any of `some` bytes.
   LaneMask lanes_at(ByteMask some) const;
-};
-
-/// The accesses to one granule that still matter: the last writes of its bytes, and the reads
-/// since.
-class Granule {
- public:
-  /// Calls `function(stamp)` for each write, or read, of any of `bytes`.
-  template <class Function>
-  void for_each_write(ByteMask bytes, Function function) {
-    visit(write_, others_ == nullptr ? nullptr : &others_->writes, bytes, function);
-  }
-  template <class Function>
-  void for_each_read(ByteMask bytes, Function function) {
-    visit(read_, others_ == nullptr ? nullptr : &others_->reads, bytes, function);
-  }
-
-  /// Which bytes have been written.
-  ByteMask written() const {
-    return write_.bytes == all_bytes || others_ == nullptr ? write_.bytes : all_written();
-  }
-  /// What was there before is over: its bytes are only known through `stamp` now.
-  void record_write(const Stamp& stamp) {
-    if (stamp.bytes != all_bytes) return add_write(stamp);
-    write_ = stamp;
-    read_.bytes = 0;
-    if (others_ != nullptr) others_ = nullptr;
-  }
-  /// Replaces earlier reads of the same reader that this one implies.
-  void record_read(const Stamp& stamp);
-  void clear();
-
- private:
-  struct Others {
-    std::vector<Stamp> writes, reads;
-  };
-
-  template <class Function>
-  static void visit(Stamp& first, std::vector<Stamp>* others, ByteMask bytes, Function function) {
-    if ((first.bytes & bytes) != 0) function(first);
-    if (others == nullptr) return;
-    for (Stamp& stamp : *others) {
-      if ((stamp.bytes & bytes) != 0) function(stamp);
-    }
-  }
-  ByteMask all_written() const;
-  void add_write(const Stamp& stamp);
-  Others& others();
-
-  Stamp write_, read_;
-  std::unique_ptr<Others> others_;
 };
 
 /// Remembers accesses that somebody is known to be ordered after. Knowledge only grows, and of one
@@ -121,6 +72,69 @@ class KnownAccesses {
   using Entries = std::array<Entry, 8>;
   Entries entries_;
 };
+
+/// The accesses to one granule that still matter: the last writes of its bytes, and the reads
+/// since.
+class Granule {
+ public:
+  /// Calls `function(stamp)` for each write, or read, of any of `bytes`.
+  template <class Function>
+  void for_each_write(ByteMask bytes, Function function) {
+    visit(write_, others_ == nullptr ? nullptr : &others_->writes, bytes, function);
+  }
+  template <class Function>
+  void for_each_read(ByteMask bytes, Function function) {
+    visit(read_, others_ == nullptr ? nullptr : &others_->reads, bytes, function);
+  }
+
+  /// Whether all its bytes come from one write that `seen` has, and have been read once at most
+  /// since: the usual case.
+  bool is_plain(const KnownAccesses& seen) const;
+  /// Likewise, and `seen_reads` has that read.
+  bool is_plain(const KnownAccesses& seen, const KnownAccesses& seen_reads) const;
+  /// Which bytes have been written.
+  ByteMask written() const {
+    return write_.bytes == all_bytes || others_ == nullptr ? write_.bytes : all_written();
+  }
+  /// What was there before is over: its bytes are only known through `stamp` now.
+  /// Atomics of others stay beside an atomic, since they may meet in any order.
+  void record_write(const Stamp& stamp) {
+    if (stamp.bytes != all_bytes || stamp.atomic) return add_write(stamp);
+    write_ = stamp;
+    read_.bytes = 0;
+    if (others_ != nullptr) others_ = nullptr;
+  }
+  /// Replaces earlier reads of the same reader that this one implies.
+  void record_read(const Stamp& stamp);
+  void clear();
+
+ private:
+  struct Others {
+    std::vector<Stamp> writes, reads;
+  };
+
+  template <class Function>
+  static void visit(Stamp& first, std::vector<Stamp>* others, ByteMask bytes, Function function) {
+    if ((first.bytes & bytes) != 0) function(first);
+    if (others == nullptr) return;
+    for (Stamp& stamp : *others) {
+      if ((stamp.bytes & bytes) != 0) function(stamp);
+    }
+  }
+  ByteMask all_written() const;
+  void add_write(const Stamp& stamp);
+  Others& others();
+
+  Stamp write_, read_;
+  std::unique_ptr<Others> others_;
+};
+
+inline bool Granule::is_plain(const KnownAccesses& seen) const {
+  return others_ == nullptr && write_.bytes == all_bytes && seen.contains(write_);
+}
+inline bool Granule::is_plain(const KnownAccesses& seen, const KnownAccesses& seen_reads) const {
+  return is_plain(seen) && (read_.bytes == 0 || seen_reads.contains(read_));
+}
 
 inline constexpr std::uint32_t line_bytes = 128;
 

@@ -203,7 +203,9 @@ void write_special_rows(Warp& warp) {
     }
     for (int lane = 0; lane < warp_size; ++lane) {
       const std::uint64_t value = special_value(warp, row, lane);
-      if (row.bits == 32) {
+      if (row.bits == 16) {
+        warp.row<std::uint16_t>(row.slot).set(lane, static_cast<std::uint16_t>(value));
+      } else if (row.bits == 32) {
         warp.row<std::uint32_t>(row.slot).set(lane, static_cast<std::uint32_t>(value));
       } else {
         warp.row<std::uint64_t>(row.slot).set(lane, value);

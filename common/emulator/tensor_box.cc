@@ -30,14 +30,33 @@ void append_pieces(const TensorMapRecord& map, BoxRow row, std::uint32_t first, 
   }
 }
 
-/// Appends a row of which the elements from `begin` to `end` are in bounds.
-void append_row(const TensorMapRecord& map, BoxRow row, std::uint32_t begin, std::uint32_t end,
-                std::vector<BoxPiece>& pieces) {
+/// Bytes of a row, from its first.
+struct RowPart {
+  std::uint32_t begin;
+  std::uint32_t end;
+};
+
+/// The part of the box's rows that is in bounds, as far as dimension 0 tells.
+RowPart part_in_bounds(const TensorMapRecord& map, std::int64_t first, Clip clip) {
   const auto element = static_cast<std::uint32_t>(element_bytes(map.type));
-  const std::uint32_t count = map.box[0];
-  append_pieces(map, row, 0, begin * element, false, pieces);
-  append_pieces(map, row, begin * element, (end - begin) * element, true, pieces);
-  append_pieces(map, row, end * element, (count - end) * element, false, pieces);
+  const auto extent = static_cast<std::int64_t>(map.extent[0]);
+  const std::int64_t count = map.box[0];
+  const auto begin = static_cast<std::uint32_t>(std::clamp<std::int64_t>(-first, 0, count));
+  const auto end =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(extent - first, begin, count));
+  RowPart part{begin * element, end * element};
+  if (clip == Clip::chunks && part.begin < part.end) {
+    part.end = std::min((part.end + 15) / 16 * 16, box_row_bytes(map));
+  }
+  return part;
+}
+
+/// Appends a row and says which part of it is in bounds.
+void append_row(const TensorMapRecord& map, BoxRow row, RowPart in_bounds,
+                std::vector<BoxPiece>& pieces) {
+  append_pieces(map, row, 0, in_bounds.begin, false, pieces);
+  append_pieces(map, row, in_bounds.begin, in_bounds.end - in_bounds.begin, true, pieces);
+  append_pieces(map, row, in_bounds.end, box_row_bytes(map) - in_bounds.end, false, pieces);
 }
 
 template <class T>
@@ -97,44 +116,42 @@ void reduce_halves(ReduceOperation operation, const FloatFormat& format, std::by
   });
 }
 
-bool converts(TensorType type) {
-  return type == TensorType::f32_ftz || type == TensorType::tf32 || type == TensorType::tf32_ftz;
-}
-
-/// What a load does to f32_ftz, tf32 and tf32_ftz.
-void convert_elements(TensorType type, std::byte* to, const std::byte* from, std::size_t bytes) {
+/// What a load does to tf32 and tf32_ftz.
+void round_to_tf32(std::byte* to, const std::byte* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += 4) {
-    auto value = load<float>(from + i);
-    if (type != TensorType::tf32) value = flush_subnormal(value);
-    if (type != TensorType::f32_ftz) value = std::bit_cast<float>(f32_to_tf32(value));
+    const std::uint32_t value = f32_to_tf32(load<float>(from + i));
     std::memcpy(to + i, &value, 4);
   }
 }
 
 }  // namespace
 
+std::uint32_t box_row_bytes(const TensorMapRecord& map) {
+  return map.box[0] * static_cast<std::uint32_t>(element_bytes(map.type));
+}
+
+std::uint32_t box_row_pitch(const TensorMapRecord& map) {
+  return map.swizzle == SwizzleMode::none ? box_row_bytes(map) : swizzle_span(map.swizzle);
+}
+
 void box_pieces(const TensorMapRecord& map, const BoxCoordinates& coordinates, std::uint32_t shared,
-                std::vector<BoxPiece>& pieces) {
+                Clip clip, std::vector<BoxPiece>& pieces) {
   pieces.clear();
   pieces.reserve(box_bytes(map) / 16);
-  const auto element = static_cast<std::uint32_t>(element_bytes(map.type));
   const std::int64_t first = coordinates[0];
-  const auto extent = static_cast<std::int64_t>(map.extent[0]);
-  const std::int64_t count = map.box[0];
-  const auto begin = static_cast<std::uint32_t>(std::clamp<std::int64_t>(-first, 0, count));
-  const auto end =
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>(extent - first, begin, count));
+  const RowPart part = part_in_bounds(map, first, clip);
+  const std::int64_t first_byte = first * static_cast<std::int64_t>(element_bytes(map.type));
   std::array<std::uint32_t, 5> index{};
   for (;;) {
-    BoxRow row{map.address + static_cast<std::uint64_t>(first * element), shared};
+    BoxRow row{map.address + static_cast<std::uint64_t>(first_byte), shared};
     bool in_bounds = true;
     for (int i = 1; i < map.rank; ++i) {
       const std::int64_t at = coordinates[i] + std::int64_t{index[i]} * map.element_stride[i];
       in_bounds = in_bounds && at >= 0 && at < static_cast<std::int64_t>(map.extent[i]);
       row.global += static_cast<std::uint64_t>(at) * map.stride[i - 1];
     }
-    append_row(map, row, in_bounds ? begin : 0, in_bounds ? end : 0, pieces);
-    shared += map.box[0] * element;
+    append_row(map, row, in_bounds ? part : RowPart{}, pieces);
+    shared += box_row_pitch(map);
     int dimension = 1;
     while (dimension < map.rank && ++index[dimension] == box_count(map, dimension)) {
       index[dimension++] = 0;
@@ -144,8 +161,8 @@ void box_pieces(const TensorMapRecord& map, const BoxCoordinates& coordinates, s
 }
 
 void load_elements(TensorType type, std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (converts(type)) {
-    convert_elements(type, to, from, bytes);
+  if (type == TensorType::tf32 || type == TensorType::tf32_ftz) {
+    round_to_tf32(to, from, bytes);
   } else if (bytes == 16) {
     // Most pieces are chunks of a swizzle, and a copy of constant size is not a call.
     std::memcpy(to, from, 16);
@@ -154,14 +171,13 @@ void load_elements(TensorType type, std::byte* to, const std::byte* from, std::s
   }
 }
 
-void fill_elements(TensorType type, OutOfBoundsFill fill, std::byte* to, std::size_t bytes) {
+void fill_bytes(OutOfBoundsFill fill, std::byte* to, std::size_t bytes) {
+  constexpr std::uint16_t nan = 0x7FF7;
   std::memset(to, 0, bytes);
   if (fill == OutOfBoundsFill::zeros) return;
-  const std::size_t element = element_bytes(type);
-  const std::uint64_t nan = element == 2   ? 0x7FFF
-                            : element == 4 ? format::f32.nan
-                                           : format::f64.nan;
-  for (std::size_t i = 0; i < bytes; i += element) std::memcpy(to + i, &nan, element);
+  for (std::size_t i = 0; i + sizeof(nan) <= bytes; i += sizeof(nan)) {
+    std::memcpy(to + i, &nan, sizeof(nan));
+  }
 }
 
 bool reduces(ReduceOperation operation, TensorType type) {
@@ -180,7 +196,7 @@ bool reduces(ReduceOperation operation, TensorType type) {
     case ReduceOperation::bit_and:
     case ReduceOperation::bit_or:
     case ReduceOperation::bit_xor:
-      return integer;
+      return integer && type != TensorType::s64;
   }
   return false;
 }

@@ -24,11 +24,11 @@ enum class TensorType : std::uint8_t {
   s64,
   f16,
   f32,
-  f32_ftz,  ///< f32, subnormals flushed as they are copied
+  f32_ftz,  ///< f32; loads and stores copy it as it is
   f64,
   bf16,
   tf32,      ///< f32, rounded to tf32 as it is loaded
-  tf32_ftz,  ///< likewise, subnormals flushed
+  tf32_ftz,  ///< likewise, subnormals kept as well
 };
 enum class TensorInterleave : std::uint8_t { none, b16, b32 };
 enum class OutOfBoundsFill : std::uint8_t { zeros, nans };

@@ -95,14 +95,14 @@ void check_agreement(const Warp& warp, const Op& op, const PendingWgmma& first,
   }
 }
 
-/// The rows of each warp's registers.
+/// The rows of each warp's registers: at most as many as the largest accumulator has.
 struct RegisterRows {
-  std::array<std::vector<std::uint32_t*>, 4> rows;
-  std::array<std::uint32_t* const*, 4> pointers{};
+  std::array<std::array<std::uint32_t*, 128>, 4> rows;
+  std::array<std::uint32_t* const*, 4> pointers;
 
   RegisterRows(const std::array<Warp*, 4>& warps, const std::vector<Slot>& slots) {
     for (std::size_t w = 0; w < warps.size(); ++w) {
-      for (const Slot slot : slots) rows[w].push_back(warps[w]->row_pointer(slot));
+      for (std::size_t i = 0; i < slots.size(); ++i) rows[w][i] = warps[w]->row_pointer(slots[i]);
       pointers[w] = rows[w].data();
     }
   }

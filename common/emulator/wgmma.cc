@@ -409,18 +409,29 @@ std::optional<OutsideShared> wgmma(const WgmmaForm& form, const WarpgroupRegiste
 
 void operand_ranges(const WgmmaForm& form, char operand, std::uint64_t descriptor,
                     std::vector<ByteRange>& ranges) {
+  constexpr std::uint32_t chunk_bytes = 16;
   ranges.clear();
-  bool sorted = true;
   for_each_chunk(operand == 'A' ? operand_a(form, descriptor) : operand_b(form, descriptor),
                  [&](int, int, std::uint32_t address) {
-                   sorted = sorted && (ranges.empty() || ranges.back().address <= address);
-                   ranges.push_back({address, 16});
+                   // Chunks of a row lie side by side; a swizzle may turn them round.
+                   if (ranges.empty()) {
+                     ranges.push_back({address, chunk_bytes});
+                   } else if (ByteRange& before = ranges.back();
+                              address == before.address + before.bytes) {
+                     before.bytes += chunk_bytes;
+                   } else if (address + chunk_bytes == before.address) {
+                     before = {address, before.bytes + chunk_bytes};
+                   } else {
+                     ranges.push_back({address, chunk_bytes});
+                   }
                    return true;
                  });
   const auto by_address = [](const ByteRange& x, const ByteRange& y) {
     return x.address < y.address;
   };
-  if (!sorted) std::sort(ranges.begin(), ranges.end(), by_address);
+  if (!std::is_sorted(ranges.begin(), ranges.end(), by_address)) {
+    std::sort(ranges.begin(), ranges.end(), by_address);
+  }
   std::size_t last = 0;
   for (const ByteRange& range : ranges) {
     ByteRange& before = ranges[last];

@@ -5,6 +5,8 @@
 // README.md says how to build it and what the files hold.
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -179,6 +181,42 @@ Record run(const TensorCase& c) {
   return load ? whole(c.name, result) : digest(c.name, result);
 }
 
+/// How a copy ends. A fault ends this process's use of the GPU.
+TensorEnding ending(const TensorCase& c) {
+  try {
+    return run(c).count == 0 ? TensorEnding::other : TensorEnding::finished;
+  } catch (const std::exception&) {
+    switch (cudaDeviceSynchronize()) {
+      case cudaErrorIllegalInstruction:
+        return TensorEnding::illegal_instruction;
+      case cudaErrorMisalignedAddress:
+        return TensorEnding::misaligned_address;
+      default:
+        return TensorEnding::other;
+    }
+  }
+}
+
+/// Runs each case in a process of its own. Call it before this process uses the GPU, which a child
+/// could not use then.
+std::vector<Record> endings(const std::vector<TensorCase>& cases) {
+  std::vector<pid_t> children;
+  for (const TensorCase& c : cases) {
+    const pid_t child = fork();
+    if (child == 0) _exit(static_cast<int>(ending(c)));
+    if (child < 0) throw std::runtime_error("There is no process for the case " + c.name + ".");
+    children.push_back(child);
+  }
+  std::vector<Record> records;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    int status = 0;
+    const bool exited = waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status);
+    const auto how = exited ? WEXITSTATUS(status) : static_cast<int>(TensorEnding::other);
+    records.push_back(whole(cases[i].name, Words{static_cast<std::uint32_t>(how)}));
+  }
+  return records;
+}
+
 // ---- Threads.
 
 Record run(const MatrixCase& c) {
@@ -213,11 +251,27 @@ void save(const std::string& path, const File& file) {
   std::printf("%s: %zu cases\n", path.c_str(), file.records.size());
 }
 
+/// Appends the records of `cases`; an error names its case.
+template <class Case>
+void append(File& file, const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    try {
+      file.records.push_back(run(c));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(c.name + ": " + error.what());
+    }
+  }
+}
+
 void dump(const std::string& folder) {
-  const std::string where = origin();
   std::filesystem::create_directories(folder);
+  File tensor_endings{"", endings(ending_cases())};
+  const std::string where = origin();
+  tensor_endings.origin = where;
+  save(folder + "/tensor_endings.golden", tensor_endings);
+
   File wgmma{where, {}};
-  for (const WgmmaCase& c : wgmma_cases()) wgmma.records.push_back(run(c));
+  append(wgmma, wgmma_cases());
   save(folder + "/wgmma.golden", wgmma);
 
   File operations{where, {}};
@@ -228,13 +282,13 @@ void dump(const std::string& folder) {
   save(folder + "/operations.golden", operations);
 
   File threads{where, {}};
-  for (const MatrixCase& c : matrix_cases()) threads.records.push_back(run(c));
-  for (const BarrierCase& c : barrier_cases()) threads.records.push_back(run(c));
-  for (const ClusterCase& c : cluster_cases()) threads.records.push_back(run(c));
+  append(threads, matrix_cases());
+  append(threads, barrier_cases());
+  append(threads, cluster_cases());
   save(folder + "/threads.golden", threads);
 
   File tensors{where, {}};
-  for (const TensorCase& c : tensor_cases()) tensors.records.push_back(run(c));
+  append(tensors, tensor_cases());
   save(folder + "/tensors.golden", tensors);
 }
 

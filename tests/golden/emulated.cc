@@ -411,12 +411,13 @@ std::vector<std::uint32_t> emulated(const TensorCase& c) {
   std::vector<std::byte> memory = tensor_memory(c);
   std::vector<std::byte> shared = tensor_shared(c);
   std::vector<emulator::BoxPiece> pieces;
-  emulator::box_pieces(c.map, c.coordinates, c.shared_offset, pieces);
+  const bool load = c.direction == TensorDirection::load;
+  emulator::box_pieces(c.map, c.coordinates, c.shared_offset,
+                       load ? emulator::Clip::elements : emulator::Clip::chunks, pieces);
   for (const emulator::BoxPiece& piece : pieces) {
     std::byte* const in_shared = &shared.at(piece.shared);
     if (!piece.in_bounds) {
-      if (c.direction != TensorDirection::load) continue;
-      emulator::fill_elements(c.map.type, c.map.fill, in_shared, piece.bytes);
+      if (load) emulator::fill_bytes(c.map.fill, in_shared, piece.bytes);
       continue;
     }
     std::byte* const in_memory = &memory.at(piece.global);
@@ -432,10 +433,8 @@ std::vector<std::uint32_t> emulated(const TensorCase& c) {
         break;
     }
   }
-  if (c.direction == TensorDirection::load) {
-    return words_of(shared, c.shared_offset, result_words(c));
-  }
-  return words_of(memory, 0, result_words(c));
+  return load ? words_of(shared, c.shared_offset, result_words(c))
+              : words_of(memory, 0, result_words(c));
 }
 
 std::vector<std::uint32_t> emulated(const MatrixCase& c) {

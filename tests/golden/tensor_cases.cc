@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "tests/golden/hash.h"
 
@@ -60,6 +61,13 @@ std::uint32_t full_row(SwizzleMode swizzle, TensorType type) {
   return bytes / static_cast<std::uint32_t>(emulator::element_bytes(type));
 }
 
+/// The last place at or before `element` where a box may start in dimension 0.
+std::int32_t box_start(TensorType type, std::int32_t element) {
+  const auto step =
+      static_cast<std::int32_t>(emulator::box_start_alignment / emulator::element_bytes(type));
+  return element / step * step;
+}
+
 /// 24 x 5 x 4 x 3 x 6 elements of bf16 with gaps between planes.
 TensorMapRecord five_dimensions(int rank) {
   TensorMapRecord map;
@@ -76,14 +84,13 @@ class Cases {
   std::vector<TensorCase> take() { return std::move(cases_); }
 
   void add_edges() {
-    constexpr BoxCoordinates corners[] = {{8, 5},   {-5, 3},  {30, 3}, {4, -7}, {4, 30},
-                                          {-3, -3}, {40, 35}, {64, 3}, {3, 64}, {-64, -64}};
+    constexpr BoxCoordinates corners[] = {{8, 5},   {-8, 3},  {16, 3}, {32, 3}, {8, -7},   {8, 30},
+                                          {-8, -3}, {40, 35}, {64, 3}, {8, 64}, {-64, -64}};
     for (SwizzleMode swizzle : all_swizzles) {
       TensorMapRecord map =
           matrix(TensorType::bf16, full_row(swizzle, TensorType::bf16), 16, swizzle);
       for (const BoxCoordinates& at : corners) {
         add_load(name(swizzle), map, at);
-        if (at[0] == 8 || at[1] == 64) continue;
         map.fill = OutOfBoundsFill::nans;
         add_load(name(swizzle) + " nan", map, at);
         map.fill = OutOfBoundsFill::zeros;
@@ -98,7 +105,7 @@ class Cases {
         if (swizzle != SwizzleMode::none && 2 * columns >= emulator::swizzle_span(swizzle))
           continue;
         const TensorMapRecord map = matrix(TensorType::bf16, columns, 11, swizzle);
-        add_load(name(swizzle) + " row of " + std::to_string(columns), map, {3, 2});
+        add_load(name(swizzle) + " row of " + std::to_string(columns), map, {8, 2});
       }
       for (std::uint32_t offset : {128u, 256u, 384u, 640u}) {
         const TensorMapRecord map =
@@ -110,7 +117,7 @@ class Cases {
 
   void add_ranks() {
     constexpr BoxCoordinates starts[] = {
-        {0, 0, 0, 0, 0}, {-1, -1, -1, -1, -1}, {10, 3, 3, 2, 4}, {4, 9, 0, 0, 0}};
+        {0, 0, 0, 0, 0}, {-8, -1, -1, -1, -1}, {16, 3, 3, 2, 4}, {8, 9, 0, 0, 0}};
     for (int rank = 1; rank <= 5; ++rank) {
       for (SwizzleMode swizzle : {SwizzleMode::none, SwizzleMode::b32, SwizzleMode::b128}) {
         TensorMapRecord map = five_dimensions(rank);
@@ -129,7 +136,7 @@ class Cases {
       map.box = {16, 4, 3, 1, 1};
       map.element_stride = {1, 2, 2, 1, 1};
       for (const BoxCoordinates& at :
-           {BoxCoordinates{2, 0, 1}, BoxCoordinates{-2, -1, -1}, BoxCoordinates{12, 3, 2}}) {
+           {BoxCoordinates{8, 0, 1}, BoxCoordinates{-8, -1, -1}, BoxCoordinates{16, 3, 2}}) {
         add_load("element strides " + name(swizzle), map, at);
       }
       map.box = {16, 5, 4, 1, 1};
@@ -142,11 +149,15 @@ class Cases {
     for (int i = 0; i <= static_cast<int>(TensorType::tf32_ftz); ++i) {
       const auto type = static_cast<TensorType>(i);
       TensorMapRecord map = matrix(type, full_row(SwizzleMode::b64, type), 8, SwizzleMode::b64);
-      add_load("type " + name(type), map, {4, 4});
-      add_copy(TensorDirection::store, "type " + name(type), map, {4, 4});
+      const BoxCoordinates inside{box_start(type, 16), 4};
+      const BoxCoordinates overhanging{box_start(type, 42), 4};
+      add_load("type " + name(type), map, inside);
+      add_load("type " + name(type), map, overhanging);
+      add_copy(TensorDirection::store, "type " + name(type), map, inside);
+      add_copy(TensorDirection::store, "type " + name(type), map, overhanging);
       if (type < TensorType::f16) continue;
       map.fill = OutOfBoundsFill::nans;
-      add_load("type " + name(type) + " nan", map, {40, 4});
+      add_load("type " + name(type) + " nan", map, overhanging);
     }
   }
 
@@ -156,13 +167,14 @@ class Cases {
           matrix(TensorType::bf16, full_row(swizzle, TensorType::bf16), 16, swizzle);
       for (const BoxCoordinates& at :
            {BoxCoordinates{0, 0}, BoxCoordinates{8, 5}, BoxCoordinates{40, 3},
-            BoxCoordinates{4, 30}, BoxCoordinates{40, 35}, BoxCoordinates{64, 3}}) {
+            BoxCoordinates{8, 30}, BoxCoordinates{40, 35}, BoxCoordinates{64, 3},
+            BoxCoordinates{8, 64}}) {
         add_copy(TensorDirection::store, name(swizzle), map, at);
       }
     }
     for (int rank : {1, 3, 4, 5}) {
       const TensorMapRecord map = five_dimensions(rank);
-      add_copy(TensorDirection::store, "rank " + std::to_string(rank), map, {1, 1, 1, 0, 0});
+      add_copy(TensorDirection::store, "rank " + std::to_string(rank), map, {8, 1, 1, 0, 0});
       add_copy(TensorDirection::store, "rank " + std::to_string(rank), map, {16, 3, 3, 2, 4});
     }
   }
@@ -177,12 +189,79 @@ class Cases {
         if (tensor_type == TensorType::f64) continue;
         const TensorMapRecord map =
             matrix(tensor_type, full_row(SwizzleMode::b32, tensor_type), 6, SwizzleMode::b32);
-        for (const BoxCoordinates& at : {BoxCoordinates{4, 4}, BoxCoordinates{42, 34}}) {
+        for (const BoxCoordinates& at : {BoxCoordinates{box_start(tensor_type, 8), 4},
+                                         BoxCoordinates{box_start(tensor_type, 42), 34}}) {
           add_copy(TensorDirection::reduce, name(reduce_operation) + " " + name(tensor_type), map,
                    at);
           cases_.back().operation = reduce_operation;
         }
       }
+    }
+  }
+
+  /// Boxes that start at a byte of a row that is no multiple of 16, and their like at multiples.
+  void add_starts() {
+    for (TensorType type : {TensorType::u8, TensorType::bf16, TensorType::u64}) {
+      const auto element = static_cast<std::int32_t>(emulator::element_bytes(type));
+      const TensorMapRecord map =
+          matrix(type, full_row(SwizzleMode::b64, type), 8, SwizzleMode::b64);
+      for (std::int32_t at : {-8 / element, 1, 16 / element}) {
+        const std::string what = "start " + name(type);
+        add_load(what, map, {at, 4});
+        if (type != TensorType::bf16) continue;
+        add_copy(TensorDirection::store, what, map, {at, 4});
+        add_copy(TensorDirection::reduce, what, map, {at, 4});
+      }
+    }
+    const TensorMapRecord plain = matrix(TensorType::bf16, 32, 8, SwizzleMode::none);
+    for (std::int32_t at : {4, 44, 100, -100}) add_load("start none", plain, {at, 4});
+    for (int rank : {1, 3, 5}) {
+      add_load("start rank " + std::to_string(rank), five_dimensions(rank), {1, 1, 1, 1, 1});
+    }
+  }
+
+  /// Boxes at places of shared memory that are no multiples of 128, and their like at multiples.
+  void add_places() {
+    for (std::uint32_t offset : {16u, 64u, 128u}) {
+      const std::string what = "at " + std::to_string(offset);
+      for (SwizzleMode swizzle : {SwizzleMode::none, SwizzleMode::b128}) {
+        add_load(name(swizzle) + " " + what,
+                 matrix(TensorType::bf16, full_row(swizzle, TensorType::bf16), 8, swizzle), {0, 0},
+                 offset);
+      }
+      add_copy(TensorDirection::store, what, matrix(TensorType::bf16, 32, 8, SwizzleMode::none),
+               {0, 0});
+      cases_.back().shared_offset = offset;
+    }
+  }
+
+  /// Stores and reductions that begin before the tensor, or end behind it.
+  void add_overhanging_stores() {
+    const TensorMapRecord map = matrix(TensorType::bf16, 32, 8, SwizzleMode::none);
+    for (const BoxCoordinates& at :
+         {BoxCoordinates{-8, 3}, BoxCoordinates{8, -3}, BoxCoordinates{64, -3},
+          BoxCoordinates{-64, -64}, BoxCoordinates{64, 64}}) {
+      add_copy(TensorDirection::store, "overhanging", map, at);
+    }
+    add_copy(TensorDirection::reduce, "overhanging", map, {-8, 3});
+    add_copy(TensorDirection::reduce, "overhanging", map, {8, -3});
+    add_copy(TensorDirection::store, "overhanging rank 1", five_dimensions(1), {-8});
+    add_copy(TensorDirection::store, "overhanging rank 3", five_dimensions(3), {8, 1, -1});
+  }
+
+  /// Reductions that elements of a type may not have.
+  void add_operations() {
+    using enum ReduceOperation;
+    constexpr std::pair<ReduceOperation, TensorType> pairs[] = {
+        {add, TensorType::u8},      {add, TensorType::s64},     {add, TensorType::f64},
+        {add, TensorType::f32_ftz}, {add, TensorType::tf32},    {min, TensorType::f32},
+        {inc, TensorType::s32},     {dec, TensorType::u64},     {bit_and, TensorType::s64},
+        {bit_or, TensorType::s64},  {bit_xor, TensorType::s64}, {bit_and, TensorType::f16}};
+    for (const auto& [operation, type] : pairs) {
+      add_copy(TensorDirection::reduce, name(operation) + " " + name(type),
+               matrix(type, full_row(SwizzleMode::b32, type), 6, SwizzleMode::b32),
+               {box_start(type, 16), 4});
+      cases_.back().operation = operation;
     }
   }
 
@@ -259,6 +338,15 @@ std::vector<TensorCase> tensor_cases() {
   cases.add_types();
   cases.add_stores();
   cases.add_reductions();
+  return cases.take();
+}
+
+std::vector<TensorCase> ending_cases() {
+  Cases cases;
+  cases.add_starts();
+  cases.add_places();
+  cases.add_overhanging_stores();
+  cases.add_operations();
   return cases.take();
 }
 

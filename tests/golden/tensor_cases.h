@@ -28,13 +28,25 @@ inline constexpr std::size_t tensor_memory_bytes = 128 * 1024;
 inline constexpr std::size_t tensor_shared_bytes = 8 * 1024;
 
 std::vector<TensorCase> tensor_cases();
+
+/// How a copy ends.
+enum class TensorEnding : std::uint32_t {
+  finished,
+  illegal_instruction,
+  misaligned_address,
+  other
+};
+
+/// Copies of which the hardware stops some. Their result is one word, the TensorEnding.
+std::vector<TensorCase> ending_cases();
+
 /// What global and shared memory hold before the copy. For reductions the elements are numbers, for
 /// types that a load converts they are the interesting ones, else any bits.
 std::vector<std::byte> tensor_memory(const TensorCase& c);
 std::vector<std::byte> tensor_shared(const TensorCase& c);
 
-/// The 128-byte lines that a load's box touches in shared memory, or the bytes of the tensor: what
-/// a case's result is, in words.
+/// What a case's result is, in words: of a load, the 128-byte lines from the box on that its bytes
+/// would fill if there were no gaps between its rows; else the bytes of the tensor.
 std::size_t result_words(const TensorCase& c);
 
 }  // namespace golden

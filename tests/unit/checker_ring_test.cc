@@ -244,6 +244,66 @@ TEST_CASE("With too few bytes announced a phase completes before all copies have
   }
 }
 
+TEST_CASE("Too few bytes are told when the rest lands, however the launch ends", "[checker]") {
+  Script s;
+  const auto producer = lane(0, 0);
+  s.at(1).init(producer, full(0), 1);
+  s.init_fence(producer);
+  s.sync_cta();
+  s.at(2).expect(producer, full(0), stage_bytes);
+  s.arrive(producer, full(0));
+  const auto a = s.at(3).copy(producer, {{0, tile(0), full(0)}}, stage_bytes);
+  const auto b = s.at(4).copy(producer, {{0, tile(1), full(0)}}, stage_bytes);
+  s.land(a);
+  CHECK(s.findings().empty());
+  s.land(b);
+  CHECK(s.sentence() ==
+        "announces fewer bytes for `full[0]` than come: phase 0 completes without those of the "
+        "copy at kernel.cu:4, which was issued in it and lands in phase 1.");
+}
+
+TEST_CASE("At exit bytes that are under way count as those that have come", "[checker]") {
+  const auto play = [](std::int64_t announced) {
+    Script s;
+    const auto producer = lane(0, 0);
+    s.at(1).init(producer, full(0), 1);
+    s.init_fence(producer);
+    s.sync_cta();
+    s.at(2).expect(producer, full(0), announced);
+    s.arrive(producer, full(0));
+    s.at(3).copy(producer, {{0, tile(0), full(0)}}, stage_bytes);
+    return s.end();
+  };
+  CHECK(play(stage_bytes) == Names{"exit-in-flight"});
+  CHECK(play(stage_bytes - 16) == Names{"unbalanced-expect-tx", "exit-in-flight"});
+  CHECK(play(stage_bytes + 16) == Names{"unbalanced-expect-tx", "exit-in-flight"});
+}
+
+TEST_CASE("At exit each CTA counts the bytes that come to itself", "[checker]") {
+  Script s(Shape{.ctas = 2, .ctas_per_cluster = 2});
+  for (std::uint32_t cta = 0; cta < 2; ++cta) {
+    s.at(1).init(lane(0, 0, cta), full(0), 1);
+    s.init_fence(lane(0, 0, cta));
+  }
+  s.sync_cluster();
+  for (std::uint32_t cta = 0; cta < 2; ++cta) {
+    s.at(2).expect(lane(0, 0, cta), full(0), 2 * stage_bytes);
+    s.arrive(lane(0, 0, cta), full(0));
+  }
+  const auto both =
+      s.at(3).copy(lane(0, 0, 0), {{0, tile(0), full(0)}, {1, tile(0), full(0)}}, stage_bytes);
+  s.at(4).copy(lane(0, 0, 0), {{0, tile(1), full(0)}}, stage_bytes);
+  s.land(both);
+  s.end();
+  // CTA 1 has announced twice what comes, CTA 0 what has come and what is under way.
+  for (const emulator::Finding& finding : s.findings()) {
+    if (finding.rule != emulator::find_rule("unbalanced-expect-tx")->id) continue;
+    CHECK(finding.count == 1);
+    CHECK(finding.role == "warp 0 of CTA 1 (lane 0)");
+  }
+  CHECK(s.findings().size() == 3);
+}
+
 TEST_CASE("A wait that keeps the parity of the first lap passes at once", "[checker]") {
   Script s;
   const auto producer = lane(0, 0);

@@ -224,6 +224,11 @@ void Script::init(const Who& who, std::uint32_t address, std::uint32_t count) {
   checker_.mbarrier_init(site(who), who.cta, address, count);
 }
 
+void Script::inval(const Who& who, std::uint32_t address) {
+  barriers_.erase({who.cta, address});
+  checker_.mbarrier_inval(site(who), who.cta, address);
+}
+
 void Script::settle(const Place& place) {
   Barrier& barrier = barriers_[place];
   if (barrier.pending != 0 || barrier.bytes != 0) return;
@@ -268,6 +273,13 @@ AsyncId Script::copy(const Who& who, const std::vector<Target>& targets, std::ui
   return id;
 }
 
+AsyncId Script::begin_copy(const Who& who, const std::vector<Target>& targets, std::uint32_t bytes,
+                           std::uint64_t map) {
+  const AsyncId id = copy(who, targets, bytes);
+  checker_.async_uses_tensor_map(id, map);
+  return id;
+}
+
 void Script::land(AsyncId id) {
   for (const Target& to : copies_[id].targets) {
     const Place place{to.cta, to.barrier};
@@ -280,10 +292,15 @@ void Script::land(AsyncId id) {
 
 AsyncId Script::bulk_store(const Who& who, std::uint32_t address, std::uint32_t bytes,
                            std::uint64_t destination) {
+  return begin_bulk_store(who, address, bytes, destination, Access::write);
+}
+
+AsyncId Script::begin_bulk_store(const Who& who, std::uint32_t address, std::uint32_t bytes,
+                                 std::uint64_t destination, Access access) {
   const AsyncId id = next_id_++;
   checker_.async_begin(site(who), id, AsyncKind::tma_store);
   checker_.async_touch_shared(id, who.cta, address, bytes, Access::read);
-  checker_.async_touch_global(id, destination, bytes, Access::write);
+  checker_.async_touch_global(id, destination, bytes, access);
   return id;
 }
 

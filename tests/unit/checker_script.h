@@ -100,6 +100,7 @@ class Script {
 
   // ---- mbarriers.
   void init(const Who& who, std::uint32_t address, std::uint32_t count);
+  void inval(const Who& who, std::uint32_t address);
   void init_fence(const Who& who) { fence(who, emulator::FenceKind::mbarrier_init); }
   void expect(const Who& who, std::uint32_t address, std::int64_t bytes, int cta = -1);
   void arrive(const Who& who, std::uint32_t address, int cta = -1,
@@ -118,10 +119,15 @@ class Script {
   /// A copy of `bytes` from global memory at `source` to each target.
   emulator::AsyncId copy(const Who& who, const std::vector<Target>& targets, std::uint32_t bytes,
                          std::uint64_t source = 0x100000);
+  /// The same with a tensor map in global memory.
+  emulator::AsyncId begin_copy(const Who& who, const std::vector<Target>& targets,
+                               std::uint32_t bytes, std::uint64_t map);
   void land(emulator::AsyncId id);
   /// A bulk store of `bytes` at `address` to `destination`.
   emulator::AsyncId bulk_store(const Who& who, std::uint32_t address, std::uint32_t bytes,
                                std::uint64_t destination = 0x200000);
+  emulator::AsyncId begin_bulk_store(const Who& who, std::uint32_t address, std::uint32_t bytes,
+                                     std::uint64_t destination, emulator::Access access);
   void commit(const Who& who);
   void wait_bulk(const Who& who, int pending, bool read_only);
   void complete(emulator::AsyncId id) { checker_.async_complete(id); }

@@ -453,6 +453,42 @@ TEST_CASE("moves pack and unpack registers", "[emulator]") {
   }
 }
 
+TEST_CASE("modifiers may come in any order, types may not", "[emulator]") {
+  const std::vector<Case> cases{
+      {"add.ftz.rn.f32", u32, {f(1.5f), f(2.25f)}, f(3.75f)},
+      {"cvt.f32.rn.s32", {32, 32}, {s32(-3)}, f(-3)},
+      {"setp.and.lt.s32", {1, 32, 32, 1}, {1, 2, 1}, 1},
+  };
+  for (const Case& c : cases) check(c);
+  REQUIRE(lab::refusal("red.global.relaxed.gpu.add.s32 [%rd0], 1;") == "");
+  REQUIRE(lab::mentions(lab::refusal("cvt.s32.rn.f32 %r0, %r1;"), "cvt.s32.rn.f32"));
+}
+
+TEST_CASE("predicates are negated where they are read", "[emulator]") {
+  lab::Lab machine;
+  auto* const out = machine.array<std::uint32_t>(32);
+  const Outcome outcome = machine.launch(lab::kernel_text({"out"}, R"(
+    setp.lt.u32 %p1, %tid, 20;
+    setp.lt.u32 %p2, %tid, 10;
+    and.pred %p3, %p1, !%p2;
+    xor.pred %p4, !%p1, !%p2;
+    not.pred %p5, !%p2;
+    selp.u32 %r1, 1, 0, %p3;
+    selp.u32 %r2, 2, 0, %p4;
+    selp.u32 %r3, 0, 4, !%p5;
+    add.u32 %r1, %r1, %r2;
+    add.u32 %r1, %r1, %r3;
+    mul.wide.u32 %rd1, %tid, 4;
+    add.s64 %rd1, %rd1, %out;
+    st.global.u32 [%rd1], %r1;)"),
+                                         lab::geometry(1, 32), out);
+  REQUIRE(lab::finding(outcome) == "");
+  for (int t = 0; t < 32; ++t) {
+    const bool middle = t >= 10 && t < 20;
+    REQUIRE(out[t] == (middle ? 1u : 0u) + (middle ? 2u : 0u) + (t < 10 ? 4u : 0u));
+  }
+}
+
 TEST_CASE("what the table does not have is refused by name and line", "[emulator]") {
   REQUIRE(lab::mentions(lab::refusal("frobnicate.u32 %r0, %r1;"), "frobnicate.u32"));
   REQUIRE(lab::mentions(lab::refusal("frobnicate.u32 %r0, %r1;"), "line"));
@@ -462,7 +498,6 @@ TEST_CASE("what the table does not have is refused by name and line", "[emulator
   REQUIRE(lab::mentions(lab::refusal("add.s32 %rd0, %r1, %r2;"), "32 bits"));
   REQUIRE(lab::mentions(lab::refusal("add.f32 %r0, %r1, 7;"), "floating-point"));
   REQUIRE(lab::mentions(lab::refusal("mov.u32 %r0, %envreg3;"), "%envreg3"));
-  REQUIRE(lab::mentions(lab::refusal("and.pred %p0, %p1, !%p2;"), "negate"));
   REQUIRE(lab::mentions(
       lab::refusal("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 %r0, %r1, %r2, %r3;"),
       "wgmma"));

@@ -114,7 +114,7 @@ TEST_CASE("a box goes to shared memory and back", "[emulator]") {
 
 TEST_CASE("what overhangs a tensor arrives as zeros, and the bytes count", "[emulator]") {
   const std::string body = with_barrier(expect(4 * 4 * 8) + R"(
-    mov.b32 %r3, -2;
+    mov.b32 %r3, -4;
     mov.b32 %r4, 2;
     cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%map, {%r3, %r4}], [%r1];
 )" + wait_full + R"(
@@ -137,7 +137,7 @@ TEST_CASE("what overhangs a tensor arrives as zeros, and the bytes count", "[emu
           "");
   for (int r = 0; r < 4; ++r) {
     for (int c = 0; c < 8; ++c) {
-      const bool inside = r + 2 < 5 && c - 2 >= 0 && c - 2 < 4;
+      const bool inside = r + 2 < 5 && c - 4 >= 0 && c - 4 < 4;
       REQUIRE(out[8 * r + c] == (inside ? 3u : 0u));
     }
   }
@@ -261,6 +261,89 @@ TEST_CASE("bulk copies, and reductions into global memory", "[emulator]") {
       REQUIRE(sums[i] == 10.0f + static_cast<float>(i));
     }
   }
+}
+
+TEST_CASE("a box with rows shorter than its swizzle leaves what is between them alone",
+          "[emulator]") {
+  // 9 rows of 16 bytes, each in 128 bytes of its own: row r at place r mod 8.
+  const std::string body = with_barrier(expect(9 * 16) + R"(
+    mov.u32 %r5, 0;
+  FILL:
+    add.u32 %r6, %r2, %r5;
+    st.shared.u32 [%r6], 7;
+    add.u32 %r5, %r5, 4;
+    setp.lt.u32 %p1, %r5, 1152;
+    @%p1 bra FILL;
+    fence.proxy.async;
+    mov.b32 %r3, 0;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%map, {%r3, %r3}], [%r1];
+)" + wait_full + R"(
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%back, {%r3, %r3}], [%r2];
+    cp.async.bulk.global.shared::cta.bulk_group [%out], [%r2], 1152;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;)",
+                                        1152);
+  Lab machine;
+  auto* const a = machine.array<std::uint32_t>(9 * 4);
+  for (std::uint32_t i = 0; i < 9 * 4; ++i) a[i] = 100 + i;
+  auto* const b = machine.array<std::uint32_t>(9 * 4);
+  auto* const out = machine.array<std::uint32_t>(9 * 32);
+  const auto* const map = upload(machine, matrix(a, 9, 4, 9, 4, SwizzleMode::b128));
+  const auto* const back = upload(machine, matrix(b, 9, 4, 9, 4, SwizzleMode::b128));
+  REQUIRE(finding(machine.launch(kernel_text({"map", "back", "out"}, body), geometry(1, 32), map,
+                                 back, out)) == "");
+  for (std::uint32_t i = 0; i < 9 * 32; ++i) {
+    const std::uint32_t row = i / 32;
+    const bool in_row = i % 32 / 4 == row % 8;
+    REQUIRE(out[i] == (in_row ? 100 + 4 * row + i % 4 : 7));
+  }
+  REQUIRE(std::equal(a, a + 36, b));
+
+  // Memory for the bytes of the box is too little for its rows.
+  const std::string too_small = R"(
+    .shared .align 8 .b64 full;
+    .shared .align 128 .b8 tile[144];
+    mov.u32 %r1, full;
+    mov.u32 %r2, tile;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    mov.b32 %r3, 0;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%map, {%r3, %r3}], [%r1];)";
+  const std::string said =
+      finding(machine.launch(kernel_text({"map"}, too_small), geometry(1, 1), map));
+  REQUIRE(mentions(said, "out-of-bounds: "));
+}
+
+TEST_CASE("a store writes the rest of the last 16 bytes of a row", "[emulator]") {
+  // Rows of 5 words, 8 apart: the copy writes 8, and the checks know it.
+  const std::string body = with_barrier(R"(
+    mov.u32 %r5, 0;
+  FILL:
+    add.u32 %r6, %r2, %r5;
+    st.shared.u32 [%r6], 7;
+    add.u32 %r5, %r5, 4;
+    setp.lt.u32 %p1, %r5, 128;
+    @%p1 bra FILL;
+    fence.proxy.async;
+    mov.b32 %r3, 0;
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%map, {%r3, %r3}], [%r2];
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;)",
+                                        128);
+  Lab machine;
+  auto* const a = machine.array<std::uint32_t>(3 * 8, 9u);
+  TensorMapRecord record = matrix(a, 3, 5, 2, 16);
+  record.stride = {32};
+  const auto* const map = upload(machine, record);
+  REQUIRE(finding(machine.launch(kernel_text({"map"}, body), geometry(1, 1), map)) == "");
+  for (int i = 0; i < 3 * 8; ++i) REQUIRE(a[i] == (i < 2 * 8 ? 7u : 9u));
+
+  // The last row of a tensor that ends where its memory ends has no room for them.
+  auto* const tight = machine.array<std::uint32_t>(5);
+  record.address = reinterpret_cast<std::uint64_t>(tight);
+  record.extent[1] = 1;
+  const auto* const tight_map = upload(machine, record);
+  REQUIRE(mentions(finding(machine.launch(kernel_text({"map"}, body), geometry(1, 1), tight_map)),
+                   "out-of-bounds: "));
 }
 
 TEST_CASE("bytes that have not landed are not there", "[emulator]") {

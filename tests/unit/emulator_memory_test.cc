@@ -268,6 +268,11 @@ TEST_CASE("wrong addresses are explained", "[emulator]") {
       mentions(finding_of("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%out+256];"), "right behind"));
   REQUIRE(mentions(finding_of("ld.global.u32 %r1, [%out+-16];"), "16 bytes before the start"));
   REQUIRE(mentions(finding_of("mov.u64 %rd1, 16; st.global.u32 [%rd1], %r1;"), "null pointer"));
+  REQUIRE(mentions(finding_of("mov.u64 %rd1, 2048; st.global.u32 [%rd1], %r1;"),
+                   "looks like an address in shared memory"));
+  REQUIRE(mentions(finding_of("mov.u64 %rd1, 1024; cvta.shared.u64 %rd1, %rd1;\n"
+                              "st.global.u32 [%rd1], %r1;"),
+                   "generic address of shared memory"));
   REQUIRE(
       mentions(finding_of("mov.u32 %r1, 2048; ld.shared.u32 %r2, [%r1];", 64), "out-of-bounds"));
   REQUIRE(mentions(finding_of("mov.u32 %r1, 64; ld.shared.u32 %r2, [%r1];", 64), "out-of-bounds"));

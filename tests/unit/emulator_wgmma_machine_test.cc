@@ -15,6 +15,7 @@
 #include "common/emulator/formats.h"
 #include "common/emulator/fragments.h"
 #include "common/emulator/tensor_map_record.h"
+#include "common/gemm/timeline.h"
 #include "tests/catch.h"
 #include "tests/unit/emulator_lab.h"
 
@@ -231,6 +232,7 @@ struct LessonKernel {
   int tile_m, tile_n, threads;
   std::uint32_t shared_bytes;
   bool takes_maps;
+  bool can_be_traced = false;  ///< its last parameter is a gemm::Timeline
 };
 
 struct Shape {
@@ -296,6 +298,8 @@ void check_lesson(const LessonKernel& lesson, const Shape& shape, const MachineO
   std::vector<std::span<const std::byte>> arguments;
   if (lesson.takes_maps) arguments = {map_a, map_b};
   arguments.push_back(std::as_bytes(std::span(&problem, 1)));
+  const gemm::Timeline untraced{};
+  if (lesson.can_be_traced) arguments.push_back(std::as_bytes(std::span(&untraced, 1)));
   const auto tiles = static_cast<std::uint32_t>((m + lesson.tile_m - 1) / lesson.tile_m *
                                                 ((n + lesson.tile_n - 1) / lesson.tile_n));
   const Outcome outcome = machine.launch(
@@ -327,10 +331,22 @@ const LessonKernel naive{
     "build/lesson01.ptx", "gemm_naiveILNS_4WalkE2ELi4ELNS_5BreakE0E", 32, 8, 256, 0, false};
 const LessonKernel tensor_cores{
     "build/lesson02.ptx", "gemm_wgmmaILi128ELi128ELNS_5BreakE0E", 128, 128, 128, 256 * 128, false};
-const LessonKernel small_tma{
-    "build/lesson03.ptx", "gemm_tmaILi64ELi64ELNS_5BreakE0E", 64, 64, 128, 128 * 128, true};
-const LessonKernel tma{
-    "build/lesson03.ptx", "gemm_tmaILi128ELi128ELNS_5BreakE0E", 128, 128, 128, 256 * 128, true};
+const LessonKernel small_tma{"build/lesson03.ptx",
+                             "gemm_tmaILi64ELi64ELNS_5BreakE0ELb0E",
+                             64,
+                             64,
+                             128,
+                             128 * 128,
+                             true,
+                             true};
+const LessonKernel tma{"build/lesson03.ptx",
+                       "gemm_tmaILi128ELi128ELNS_5BreakE0ELb0E",
+                       128,
+                       128,
+                       128,
+                       256 * 128,
+                       true,
+                       true};
 
 }  // namespace
 

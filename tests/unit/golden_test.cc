@@ -411,6 +411,7 @@ TEST_CASE("every golden case has a name of its own and a counterpart", "[golden]
   check_names(golden::wgmma_cases());
   check_names(golden::operation_cases());
   check_names(golden::tensor_cases());
+  check_names(golden::ending_cases());
   check_names(golden::matrix_cases());
   check_names(golden::barrier_cases());
   check_names(golden::cluster_cases());
