@@ -14,13 +14,19 @@ class MissingMatplotlib(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of result files and options, whose usage errors are one line."""
+    """A parser of files and options, whose usage errors are one line."""
 
-    def __init__(self, description):
+    def __init__(self, description, files=None, reads_files=True):
+        """`files` says which files must be named; without it they are those of the measurements."""
         super().__init__(
             description=description,
             epilog="Exit status: 0 done; 1 a table is stale; 2 bad input; 3 no matplotlib.",
         )
+        if not reads_files:
+            return
+        if files:
+            self.add_argument("files", metavar="FILE", nargs="+", help=files)
+            return
         measurements = near(results.MEASUREMENTS)
         self.add_argument(
             "files",
@@ -32,12 +38,19 @@ class Parser(argparse.ArgumentParser):
 
     def add_output(self, name):
         default = near(results.REPOSITORY / "docs" / "images" / name)
+        self._add_output(default, default)
+
+    def add_derived_output(self, default):
+        """An output whose default the program derives from its files; None until it does."""
+        self._add_output(None, default)
+
+    def _add_output(self, default, described):
         self.add_argument(
             "-o",
             "--output",
             type=_png,
             default=default,
-            help=f"the picture, a PNG (default: {default})",
+            help=f"the picture, a PNG (default: {described})",
         )
 
     def add_selection(self):

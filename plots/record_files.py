@@ -20,12 +20,17 @@ class NoMeasurement(Exception):
 
 
 def files_in(paths):
-    """The files among `paths`, and the .json and .jsonl files of the directories among them."""
+    """The files among `paths`, and the .json and .jsonl files of the directories among them, but
+    for traces (trace_*.json), which traces.py reads."""
     for path in map(pathlib.Path, paths):
         if not path.is_dir():
             yield path
             continue
-        files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".jsonl"))
+        files = sorted(
+            file
+            for file in path.iterdir()
+            if file.suffix in (".json", ".jsonl") and not file.name.startswith("trace_")
+        )
         if not files:
             raise BadResults(f"{path}: there is no .json or .jsonl file in this directory")
         yield from files

@@ -31,7 +31,7 @@ _ROUNDING = 0.01
 @dataclasses.dataclass(frozen=True)
 class Machine:
     gpu: str
-    driver: str
+    driver: str | None
     cublas: str | None
     commit: str | None
 
@@ -208,6 +208,8 @@ def load(paths):
     results = Results()
     for path in record_files.files_in(paths):
         for fields in record_files.read(path):
+            if fields.has("traceEvents"):
+                raise BadResults(f"{fields.where}: a timeline (--trace); plots/timeline.py draws it")
             schema = fields.integer("schema")
             if schema != SCHEMA:
                 raise BadResults(

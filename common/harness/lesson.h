@@ -32,9 +32,13 @@ struct Lesson {
   std::string likely_wait;  ///< ends the sentence "The kernel most likely waits for ..."
   std::vector<Knob> knobs;
   std::vector<Break> breaks;
+  /// The roles that its kernel can trace, by their index in gemm::Track: {"producer", "consumer"}.
+  /// Empty: there is no --trace.
+  std::vector<std::string> tracks = {};
   std::function<Tile(const Selection&)> tile;
   /// Does once what every launch shares (tensor maps, grid) and returns the launch itself. Called
-  /// only with m, n > 0; k may be 0.
+  /// only with m, n > 0; k may be 0. Where the selection is traced(), the launch is that of the
+  /// traced kernel.
   std::function<Launch(device::Device&, const gemm::Problem&, const Selection&)> prepare;
 };
 

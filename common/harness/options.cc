@@ -25,6 +25,7 @@ struct Flag {
   std::string operand;  ///< "N", or "normal|ones"; empty for a switch
   std::string what;
   std::function<void(const std::string& value)> set;
+  bool listed = true;  ///< in --help
 };
 
 struct Section {
@@ -218,6 +219,31 @@ Section general_section(Options& options) {
            {"--help", "", "this text", [&options](const std::string&) { options.help = true; }}}};
 }
 
+/// A program whose kernel can't be traced knows the flags only to say so.
+Section trace_section(const CommandLine& line, Options& options) {
+  const auto traced = [&](std::string flag, std::string operand, const std::string& what,
+                          std::function<void(const std::string&)> set) {
+    const auto refuse = [flag, program = line.program](const std::string&) {
+      throw UsageError(flag + ": " + program +
+                       " has no timeline; its kernel has no roles to show.");
+    };
+    return Flag{flag, std::move(operand), what,
+                line.has_tracks ? std::move(set) : std::function<void(const std::string&)>(refuse),
+                line.has_tracks};
+  };
+  constexpr int most_sms = 1024;
+  return {"Timeline: what each role of the kernel does, and when",
+          {traced("--trace", "FILE",
+                  "launch the kernel once more with time stamps, and write what it did for "
+                  "ui.perfetto.dev and plots/timeline.py (docs/result-files.md)",
+                  [&options](const std::string& value) { options.trace = value; }),
+           traced("--trace-sms", "N",
+                  "trace the CTAs of the first N SMs (" + std::to_string(options.trace_sms) + ")",
+                  [&options](const std::string& value) {
+                    options.trace_sms = parse_integer<int>("--trace-sms", value, 1, most_sms);
+                  })}};
+}
+
 Section emulator_section(Options& options) {
   return {
       "The PTX, and the emulator that runs it without a GPU and says what is wrong with a kernel",
@@ -274,8 +300,8 @@ Section break_section(const CommandLine& line, Options& options) {
 std::vector<Section> command_line_sections(const CommandLine& line, Options& options) {
   std::vector<Section> sections{problem_section(line, options), knob_section(line, options),
                                 what_section(options),          timing_section(options),
-                                break_section(line, options),   emulator_section(options),
-                                general_section(options)};
+                                trace_section(line, options),   break_section(line, options),
+                                emulator_section(options),      general_section(options)};
   const auto is_omitted = [&](const Flag& flag) {
     return std::find(line.omitted.begin(), line.omitted.end(), flag.name) != line.omitted.end();
   };
@@ -325,6 +351,8 @@ void refuse_contradictions(const std::set<std::string>& given) {
       {"--break", "--sustained", "a broken variant is never timed"},
       {"--break", "--baseline", "a broken variant is never timed"},
       {"--bench", "--soak", "a soak starts from a verified D"},
+      {"--bench", "--trace", "a timeline is one of a verified kernel"},
+      {"--break", "--trace", "a broken variant is not traced"},
       {"--sustained", "--rounds", "a sustained run has no rounds"},
       {"--dump-ptx", "--ptx", "the one writes the PTX that the other replaces"},
   };
@@ -332,6 +360,16 @@ void refuse_contradictions(const std::set<std::string>& given) {
     if (given.contains(flag) && given.contains(other)) {
       throw UsageError(std::string(flag) + " and " + other + " do not go together: " + why + ".");
     }
+  }
+}
+
+/// Flags that mean nothing without another one, or that get in each other's way.
+void refuse_incomplete(const Options& options, const std::set<std::string>& given) {
+  if (given.contains("--trace-sms") && options.trace.empty()) {
+    throw UsageError("--trace-sms needs --trace: nothing else is traced.");
+  }
+  if (!options.trace.empty() && options.trace == options.json) {
+    throw UsageError("--trace and --json name the same file, " + options.trace + ".");
   }
 }
 
@@ -436,6 +474,7 @@ Options parse(const CommandLine& command_line, std::span<const char* const> argu
     if (options.help) return options;
   }
   refuse_contradictions(given);
+  refuse_incomplete(options, given);
   refuse_on_gpu(options);
   return options;
 }
@@ -446,8 +485,11 @@ std::string help(const CommandLine& command_line) {
   append_wrapped(page, command_line.program + ": " + command_line.trick, 0);
   page += "\nUsage: ./" + command_line.program + " [flags]\n";
   for (const Section& section : command_line_sections(command_line, options)) {
+    const auto listed = [](const Flag& flag) { return flag.listed; };
+    if (std::none_of(section.flags.begin(), section.flags.end(), listed)) continue;
     page += '\n' + section.title + '\n';
     for (const Flag& flag : section.flags) {
+      if (!flag.listed) continue;
       const bool has_operand = !flag.operand.empty();
       append_entry(page, has_operand ? flag.name + " " + flag.operand : flag.name, flag.what);
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/device/device.h"
+#include "common/gemm/timeline.h"
 
 namespace harness {
 
@@ -43,13 +44,19 @@ class Selection {
   /// The chosen break's name, empty for the right kernel.
   const std::string& broken() const { return broken_; }
   const std::map<std::string, std::string, std::less<>>& knobs() const { return knobs_; }
+  /// Whether the launch is to be traced (--trace): then the kernel's traced instantiation runs.
+  bool traced() const { return timeline_.tracks != nullptr; }
+  /// What to pass to the kernel: device memory if traced(), else all zero.
+  const gemm::Timeline& timeline() const { return timeline_; }
 
   void set(std::string knob, std::string value) { knobs_[std::move(knob)] = std::move(value); }
   void set_broken(std::string name) { broken_ = std::move(name); }
+  void set_timeline(const gemm::Timeline& timeline) { timeline_ = timeline; }
 
  private:
   std::map<std::string, std::string, std::less<>> knobs_;
   std::string broken_;
+  gemm::Timeline timeline_{};
 };
 
 enum class Init { normal, uniform, ones, zeros, index };
@@ -75,6 +82,8 @@ struct Options {
   int soak = 0;              ///< launches whose outputs are compared bit by bit
   double time_limit_s = 30;  ///< --timeout
   std::string json;          ///< empty: no record is written
+  std::string trace;         ///< empty: nothing is traced
+  int trace_sms = 2;         ///< the CTAs of the first so many SMs are traced
   std::string ptx;           ///< a file that runs in place of the program's PTX; empty: none
   std::string dump_ptx;      ///< where to write the program's PTX; empty: nowhere
   std::string explain;       ///< a rule's id or name; empty: none is asked for
@@ -91,6 +100,7 @@ struct CommandLine {
   int emulator_size = 256;  ///< default_m, default_n and default_k on the emulator
   std::vector<Knob> knobs;
   std::vector<Break> breaks;
+  bool has_tracks = false;  ///< whether its kernel can be traced
   /// Common flags that mean nothing to this program ("--alpha"): --help and parse() leave them out.
   std::vector<std::string> omitted = {};
 };

@@ -1,16 +1,8 @@
 #include "common/harness/record.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
-#include "common/device/errors.h"
 #include "common/harness/statistics.h"
 
 namespace harness {
@@ -152,11 +144,6 @@ Json array_of(const std::vector<Element>& elements, Json (*to_json)(const Elemen
   return array;
 }
 
-/// A path that can't be opened as a file is refused before the run, not after it.
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw UsageError("--json " + path + ": " + why + ".");
-}
-
 }  // namespace
 
 Json record(const GemmRun& run) {
@@ -192,37 +179,6 @@ Json record(const RooflineRun& run) {
       {"machine", machine_json(run.machine, run.before, run.after)},
       {"date", utc_now()},
   };
-}
-
-RecordFile::RecordFile(const std::string& path) : path_(path) {
-  namespace fs = std::filesystem;
-  if (path_.empty()) return;
-  std::error_code ignored;
-  const fs::file_status status = fs::status(path_, ignored);
-  if (fs::is_directory(status)) refuse(path, "that is a directory, and a file is needed");
-  if (fs::exists(status)) {
-    if (access(path_.c_str(), W_OK) != 0) refuse(path, std::strerror(errno));
-    if (!fs::is_regular_file(status)) return;
-    path_ = fs::canonical(path_);  // what a symbolic link points to is replaced, not the link
-  }
-  temporary_ = path_ + ".partial-" + std::to_string(getpid());
-  const bool writable = std::ofstream(temporary_).is_open();
-  const int reason = errno;
-  if (!writable) refuse(path, std::strerror(reason));
-  fs::remove(temporary_);
-}
-
-void RecordFile::write(const Json& record) const {
-  if (path_.empty()) return;
-  const bool in_place = temporary_.empty();
-  std::ofstream file(in_place ? path_ : temporary_);
-  file << record.text() << '\n';
-  file.close();
-  const bool written = file && (in_place || std::rename(temporary_.c_str(), path_.c_str()) == 0);
-  if (written) return;
-  const std::string reason = std::strerror(errno);
-  if (!in_place) std::remove(temporary_.c_str());
-  throw device::Failure("The record could not be written to " + path_ + ": " + reason + ".");
 }
 
 }  // namespace harness

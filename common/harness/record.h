@@ -44,6 +44,7 @@ struct GemmRun {
   std::optional<CheckedVerdict> checked;  ///< empty with --bench
   std::optional<Benchmark> benchmark;     ///< empty when nothing was timed
   Machine machine;
+  bool is_wrong() const { return checked && !checked->passed(); }
 };
 
 /// A limit of the card that lesson 00 measured.
@@ -69,21 +70,5 @@ struct RooflineRun {
 /// The records of these runs, dated now.
 Json record(const GemmRun& run);
 Json record(const RooflineRun& run);
-
-/// The file of --json. It is written beside its path and renamed into place, so that a run that
-/// fails leaves the old file whole and no half of a new one.
-class RecordFile {
- public:
-  /// Finds out whether `path` can be written, without changing it; throws UsageError if not. An
-  /// empty path means that no record is wanted.
-  explicit RecordFile(const std::string& path);
-
-  /// Replaces the file by `record` and a newline. Throws device::Failure when the disk refuses.
-  void write(const Json& record) const;
-
- private:
-  std::string path_;       ///< empty: write() does nothing
-  std::string temporary_;  ///< empty: `path_` is no regular file (/dev/stdout), written as it is
-};
 
 }  // namespace harness

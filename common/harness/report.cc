@@ -139,4 +139,21 @@ void report(std::ostream& out, const Benchmark& benchmark) {
   }
 }
 
+void report(std::ostream& out, const Trace& trace, const std::string& path) {
+  report(out, "trace",
+         device::concat(device::counted(trace.record_count(), "span"), " of ",
+                        device::counted(trace.tracks.size(), "track"), " in ", path,
+                        "; ui.perfetto.dev shows it, plots/timeline.py draws it"));
+  if (trace.lost_tracks > 0) {
+    report(out, "note",
+           device::concat(device::counted(trace.lost_tracks, "track"),
+                          " more had no place in the memory for it; a smaller problem has fewer."));
+  }
+  if (trace.lost_records > 0) {
+    report(out, "note",
+           device::concat("the last ", device::counted(trace.lost_records, "span"),
+                          " had no room in their tracks; a smaller --k has fewer."));
+  }
+}
+
 }  // namespace harness

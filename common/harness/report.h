@@ -7,6 +7,7 @@
 #include "common/device/device.h"
 #include "common/harness/benchmark.h"
 #include "common/harness/record.h"
+#include "common/harness/trace_memory.h"
 
 namespace harness {
 
@@ -26,5 +27,8 @@ void report(std::ostream& out, const CheckedVerdict& checked, const Tile& tile,
 
 /// The lesson's time, the library's, their ratio, the clocks, and which samples are in doubt.
 void report(std::ostream& out, const Benchmark& benchmark);
+
+/// What the timeline in the file of --trace is of, and what it lacks.
+void report(std::ostream& out, const Trace& trace, const std::string& path);
 
 }  // namespace harness

@@ -9,10 +9,14 @@
 #include <vector>
 
 #include "common/device/concat.h"
+#include "common/device/errors.h"
 #include "common/harness/benchmark.h"
 #include "common/harness/oracle.h"
 #include "common/harness/progress.h"
+#include "common/harness/record.h"
 #include "common/harness/report.h"
+#include "common/harness/trace_file.h"
+#include "common/harness/trace_memory.h"
 #include "common/harness/verdict.h"
 #include "common/harness/watchdog.h"
 #include "common/harness/workload.h"
@@ -36,13 +40,28 @@ CommandLine command_line(const Lesson& lesson) {
           .default_k = lesson.default_size,
           .emulator_size = lesson.emulator_size,
           .knobs = lesson.knobs,
-          .breaks = lesson.breaks};
+          .breaks = lesson.breaks,
+          .has_tracks = !lesson.tracks.empty()};
 }
 
 Workload draw(device::Device& device, const Options& options, int pitch_multiple) {
   const Progress progress("drawing the operands");
   return Workload(device, options, pitch_multiple);
 }
+
+/// The traced kernel, ready to be launched, and where it writes its timeline.
+struct TracedKernel {
+  TraceMemory memory;
+  Launch launch;
+
+  TracedKernel(const Lesson& lesson, const Options& options, device::Device& device,
+               const gemm::Problem& problem)
+      : memory(device, options.trace_sms) {
+    Selection selection = options.selection;
+    selection.set_timeline(memory.timeline());
+    launch = lesson.prepare(device, problem, selection);
+  }
+};
 
 /// One run of a lesson with m, n > 0: its operands, its launch, and where it reports.
 class Session {
@@ -56,7 +75,9 @@ class Session {
         name_(program_name(lesson)),
         tile_(lesson.tile(options.selection)),
         watchdog_(device, name_, lesson.likely_wait),
-        launch_(lesson.prepare(device, workload.problem(), options.selection)) {}
+        launch_(lesson.prepare(device, workload.problem(), options.selection)) {
+    if (!options.trace.empty()) traced_.emplace(lesson, options, device, workload.problem());
+  }
 
   /// Verifies D and soaks, as far as the options ask for it. Empty with --bench.
   std::optional<CheckedVerdict> check();
@@ -64,10 +85,20 @@ class Session {
   /// Times the lesson beside the library. Empty, with a reason on `out`, where that makes no sense.
   std::optional<Benchmark> time();
 
+  bool is_traced() const { return traced_.has_value(); }
+
+  /// Launches the traced kernel and verifies its D, since it is another kernel than the one that
+  /// check() verified.
+  CheckedVerdict check_traced();
+
+  /// The timeline of that launch. Throws device::Failure when it is empty.
+  Trace trace() const;
+
  private:
   /// Poisons D and launches into it.
-  void launch_and_wait();
-  CheckedVerdict verify();
+  void launch_and_wait(const Launch& launch);
+  /// Judges what the last launch left in D.
+  CheckedVerdict verdict();
   Soak soak();
 
   const Options& options_;
@@ -78,6 +109,7 @@ class Session {
   Tile tile_;
   Watchdog watchdog_;
   Launch launch_;
+  std::optional<TracedKernel> traced_;  ///< with --trace
 };
 
 std::optional<CheckedVerdict> Session::check() {
@@ -85,7 +117,11 @@ std::optional<CheckedVerdict> Session::check() {
     report(out_, "verify", "not verified in this run (--bench).");
     return std::nullopt;
   }
-  CheckedVerdict checked = verify();
+  CheckedVerdict checked = [&] {
+    const Progress progress("verifying");
+    launch_and_wait(launch_);
+    return verdict();
+  }();
   if (checked.passed() && options_.soak > 0) {
     checked.soak = soak();
     checked.hazards = device_.hazards();
@@ -94,15 +130,13 @@ std::optional<CheckedVerdict> Session::check() {
   return checked;
 }
 
-void Session::launch_and_wait() {
+void Session::launch_and_wait(const Launch& launch) {
   workload_.poison_output();
-  launch_();
+  launch();
   watchdog_.wait();
 }
 
-CheckedVerdict Session::verify() {
-  const Progress progress("verifying");
-  launch_and_wait();
+CheckedVerdict Session::verdict() {
   const std::unique_ptr<Oracle> oracle = device_.backend() == device::Backend::cuda
                                              ? cublas_oracle(device_, workload_)
                                              : cpu_oracle(workload_);
@@ -122,7 +156,7 @@ Soak Session::soak() {
   Progress progress("soak, launch", options_.soak);
   progress.step();
   for (int number = 2; number <= options_.soak; ++number) {
-    launch_and_wait();
+    launch_and_wait(launch_);
     workload_.copy_output_rows(0, problem.m, later);
     if (std::memcmp(first.data(), later.data(), first.size() * sizeof(first[0])) != 0) {
       return {.launches = options_.soak, .first_difference = number};
@@ -150,6 +184,29 @@ std::optional<Benchmark> Session::time() {
   return timed;
 }
 
+CheckedVerdict Session::check_traced() {
+  const Progress progress("tracing");
+  // A GPU's first launch of a kernel loads its code. The emulator has no such cost.
+  if (device_.backend() == device::Backend::cuda) launch_and_wait(traced_->launch);
+  traced_->memory.clear();
+  launch_and_wait(traced_->launch);
+  CheckedVerdict checked = verdict();
+  if (!checked.passed()) {
+    report(out_, "trace",
+           "not written: the traced kernel is wrong, unlike the one without --trace.");
+    report(out_, checked, tile_, "");
+  }
+  return checked;
+}
+
+Trace Session::trace() const {
+  Trace trace = traced_->memory.read();
+  if (!trace.tracks.empty()) return trace;
+  throw device::Failure(device::concat("There is no timeline: no CTA ran on the first ",
+                                       device::counted(options_.trace_sms, "SM"),
+                                       "; ask for more of them with --trace-sms."));
+}
+
 void introduce(std::ostream& out, const Lesson& lesson, const Options& options,
                const device::Device& device, const Machine& machine) {
   out << program_name(lesson) << ' ' << lesson.name << ": " << lesson.trick << '\n'
@@ -163,7 +220,7 @@ void introduce(std::ostream& out, const Lesson& lesson, const Options& options,
 }  // namespace
 
 int run(const Lesson& lesson, const Options& options, device::Device& device,
-        const RecordFile& record_file, std::ostream& out) {
+        const OutputFiles& files, std::ostream& out) {
   if (options.mode == Mode::bench_only && device.backend() == device::Backend::emulator) {
     throw UsageError("--bench needs a GPU: the emulator has no clock.");
   }
@@ -175,21 +232,40 @@ int run(const Lesson& lesson, const Options& options, device::Device& device,
               .checked = {},
               .benchmark = {},
               .machine = describe_machine(device)};
+  std::optional<Trace> trace;
   Workload workload = draw(device, options, lesson.pitch_multiple);
   run.problem = workload.problem();
   introduce(out, lesson, options, device, run.machine);
 
   if (options.m == 0 || options.n == 0) {
     report(out, "verify", "PASS: D has no elements, so there was nothing to launch.");
+    if (files.trace.is_wanted()) report(out, "trace", "not written: nothing was launched.");
     run.checked = CheckedVerdict{};
   } else {
     Session session(lesson, options, device, workload, out);
     run.checked = session.check();
-    const bool wrong = run.checked && !run.checked->passed();
-    if (!wrong) run.benchmark = session.time();
+    if (!run.is_wrong()) run.benchmark = session.time();
+    if (run.is_wrong() && session.is_traced()) {
+      report(out, "trace", "not written: the kernel is wrong.");
+    } else if (session.is_traced()) {
+      const CheckedVerdict checked = session.check_traced();
+      if (checked.passed()) {
+        trace = session.trace();
+      } else {
+        run.checked = checked;
+      }
+    }
   }
-  record_file.write(record(run));
-  return run.checked && !run.checked->passed() ? wrong_status : right_status;
+  const Json run_record = record(run);
+  if (trace) {
+    report(out, *trace, options.trace);
+    files.trace.write(trace_json(*trace, {.track_names = lesson.tracks,
+                                          .backend = device.backend(),
+                                          .sms = options.trace_sms,
+                                          .record = run_record}));
+  }
+  files.record.write(run_record);
+  return run.is_wrong() ? wrong_status : right_status;
 }
 
 int run(const Lesson& lesson, int argc, char** argv) {
@@ -198,12 +274,12 @@ int run(const Lesson& lesson, int argc, char** argv) {
     const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(1);
     Options options = parse(line, arguments);
     if (answer(line, options, std::cout)) return right_status;
-    const RecordFile record_file(options.json);
+    const OutputFiles files = output_files(options);
     const std::unique_ptr<device::Device> device = open_device(options);
     if (device->backend() == device::Backend::emulator) {
       options = parse(on_emulator(line), arguments);
     }
-    return run(lesson, options, *device, record_file, std::cout);
+    return run(lesson, options, *device, files, std::cout);
   });
 }
 

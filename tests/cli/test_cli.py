@@ -16,6 +16,7 @@ SAMPLE = ROOT / "plots" / "data" / "sample"
 LESSONS = sorted(path.name for path in ROOT.glob("lesson[0-9][0-9]"))
 GEMM_LESSONS = [lesson for lesson in LESSONS if lesson != "lesson00"]
 TIME_LIMIT_S = 60
+SPANS = {"wait empty", "load", "wait full", "multiply", "wait turn", "epilogue", "store"}
 
 
 def run(lesson, *arguments, **changes):
@@ -28,6 +29,13 @@ def run(lesson, *arguments, **changes):
         text=True,
         timeout=TIME_LIMIT_S,
     )
+
+
+def has_timeline(lesson):
+    return "--trace FILE" in run(lesson, "--help").stdout
+
+
+TRACED_LESSONS = [lesson for lesson in GEMM_LESSONS if has_timeline(lesson)]
 
 
 def has_driver():
@@ -89,6 +97,7 @@ class CommandLine(unittest.TestCase):
             (["--ptx", "/dev/null/a.ptx"], "--ptx"),
             (["--ptx", "/"], "--ptx"),
             (["--check-only", "--bench"], "--check-only"),
+            (["--trace-sms", "0"], "--trace-sms"),
             (["8192"], "8192"),
         ]
         for lesson in LESSONS:
@@ -103,6 +112,21 @@ class CommandLine(unittest.TestCase):
                     with self.subTest(lesson=lesson):
                         self.assert_refused(run(lesson, "--json", path), lesson, "--json", path)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_an_unwritable_trace_is_refused_before_the_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path in (folder, f"{folder}/missing/out.json"):
+                for lesson in TRACED_LESSONS:
+                    with self.subTest(lesson=lesson):
+                        self.assert_refused(run(lesson, "--trace", path), lesson, "--trace", path)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_lessons_without_roles_refuse_to_trace(self):
+        self.assertIn("lesson03", TRACED_LESSONS)
+        for lesson in set(LESSONS) - set(TRACED_LESSONS):
+            with self.subTest(lesson=lesson):
+                done = run(lesson, "--trace", "/dev/null")
+                self.assert_refused(done, lesson, f"--trace: {lesson} has no timeline")
 
     def assert_printed(self, done):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -251,6 +275,73 @@ class Emulator(unittest.TestCase):
             self.assertEqual(record["contenders"], [])
             emulate("lesson03", "--json", path)
             self.assertEqual(json.loads(path.read_text())["verdict"]["hazards"], 0)
+
+    def trace(self, lesson, *arguments):
+        """The parsed file of --trace, and what the run said."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            done = emulate(lesson, "--trace", path, *arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertEqual(os.listdir(folder), ["trace.json"])
+            return json.loads(path.read_text()), done.stdout
+
+    def test_a_trace_has_the_spans_of_every_track_in_order(self):
+        for lesson in TRACED_LESSONS:
+            with self.subTest(lesson=lesson):
+                trace, said = self.trace(lesson, *shape_flags(256, 256, 512), "--trace-sms", 4)
+                self.assertIn("hazards  none found", said)
+                self.assertNotIn("had no", said)
+                self.assertEqual(trace["otherData"]["time_unit"], "model time")
+                self.assertEqual(trace["otherData"]["record"]["verdict"]["status"], "pass")
+                events = trace["traceEvents"]
+                spans = [event for event in events if event["ph"] == "X"]
+                self.assertLessEqual({span["name"] for span in spans}, SPANS)
+                self.assertEqual(min(span["ts"] for span in spans), 0)
+                tracks = {}
+                for span in spans:
+                    tracks.setdefault((span["pid"], span["tid"]), []).append(span)
+                named = {(event["pid"], event["tid"]) for event in events
+                         if event["name"] == "thread_name"}
+                self.assertLessEqual(set(tracks), named)  # a role may have had nothing to do
+                for track in tracks.values():
+                    for before, after in zip(track, track[1:]):
+                        self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 1e-9)
+                self.assertLessEqual({"multiply", "epilogue"}, {span["name"] for span in spans})
+
+    def test_a_trace_has_every_k_tile(self):
+        trace, _ = self.trace("lesson03", *shape_flags(128, 128, 512))
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        for name in ("load", "wait full", "multiply"):
+            steps = [span["args"]["step"] for span in spans if span["name"] == name]
+            self.assertEqual(steps, list(range(8)))
+        self.assertEqual(spans[-1]["name"], "epilogue")
+
+    def test_a_trace_of_fewer_sms_is_a_part(self):
+        few, _ = self.trace("lesson03", *shape_flags(512, 512, 64), "--trace-sms", 1)
+        all_of_them, _ = self.trace("lesson03", *shape_flags(512, 512, 64), "--trace-sms", 4)
+        ctas = [{event["pid"] for event in trace["traceEvents"]} for trace in (few, all_of_them)]
+        self.assertLess(ctas[0], ctas[1])
+        self.assertEqual(len(ctas[1]), 16)
+
+    def test_spans_that_have_no_room_are_counted_and_mentioned(self):
+        shape = shape_flags(8, 8, 64 * 700)
+        trace, said = self.trace("lesson03", "--tile", "64x64", *shape)
+        lost = trace["otherData"]["lost_spans"]
+        self.assertGreater(lost, 0)
+        self.assertIn(f"the last {lost} spans had no room", said)
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        self.assertEqual(len(spans) + lost, 3 * 700 + 1)
+
+    def test_a_wrong_kernel_leaves_no_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ptx, path = pathlib.Path(folder) / "a.ptx", pathlib.Path(folder) / "trace.json"
+            path.write_text("old\n")
+            run("lesson03", "--dump-ptx", ptx)
+            ptx.write_text(re.sub(r"(?m)^.*wgmma\.wait_group.*$", "", ptx.read_text()))
+            done = emulate("lesson03", "--ptx", ptx, "--trace", path)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("trace    not written: the kernel is wrong.", done.stdout)
+            self.assertEqual(path.read_text(), "old\n")
 
     def test_bench_needs_a_gpu(self):
         for lesson in LESSONS:
@@ -419,6 +510,16 @@ class SampleRecords(unittest.TestCase):
         for contender in record["contenders"]:
             self.assertEqual(list(contender), contender_keys)
         self.assertEqual(keys, {})
+
+    def test_trace_is_as_documented(self):
+        trace = json.loads((SAMPLE / "trace_lesson03.json").read_text())
+        keys = documented_keys("A timeline")
+        self.assertEqual(list(trace), keys[""])
+        self.assertEqual(list(trace["otherData"]), keys["otherData"])
+        self.assertEqual(list(trace["otherData"]["record"]), documented_keys("A GEMM lesson")[""])
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        for span in spans:
+            self.assertEqual(list(span), keys["traceEvents"])
 
     def test_roofline_record_is_as_documented(self):
         record = self.read("lesson00.json")

@@ -33,6 +33,33 @@ def roofline(**changes):
     return {**json.loads((SAMPLE / "lesson00.json").read_text()), **changes}
 
 
+def trace(tracks=None, lesson=3, name="tma", **changes):
+    """A trace file of a GPU as docs/result-files.md has it. `tracks` holds the spans of each
+    (CTA, SM, track name), as (name, begin, end) in microseconds; a span's step is its rank.
+    `changes` replace fields of otherData."""
+    if tracks is None:
+        tracks = {(0, 0, "thread 0"): [("wait full", 0, 1), ("multiply", 1, 1.5)]}
+    events, roles = [], {}
+    for (cta, sm, role), spans in tracks.items():
+        place = {"pid": cta + 1, "tid": roles.setdefault(role, len(roles)) + 1}
+        arguments = {"name": f"CTA {cta} on SM {sm}", "cta": cta, "sm": sm}
+        events += [
+            {"name": "process_name", "ph": "M", "pid": cta + 1, "args": arguments},
+            {"name": "thread_name", "ph": "M", **place, "args": {"name": role}},
+        ]
+        events += [
+            {"name": span, "ph": "X", **place, "ts": begin, "dur": end - begin,
+             "args": {"step": step}}
+            for step, (span, begin, end) in enumerate(spans)
+        ]  # fmt: skip
+    content = json.loads((SAMPLE / "trace_lesson03.json").read_text())
+    content["traceEvents"] = events
+    record = gemm(lesson, name)
+    measured = {"time_unit": "GPU nanoseconds", "sm_clock_mhz": 1755, "record": record}
+    content["otherData"].update(measured, **changes)
+    return content
+
+
 def changed(record, path, value):
     """A copy of `record` in which the field at `path` ("contenders.0.ms") holds `value`."""
     record = copy.deepcopy(record)

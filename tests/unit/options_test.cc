@@ -28,7 +28,8 @@ CommandLine command_line() {
           .knobs = {{"tile", "how much of D a CTA computes", {"64x64", "128x128"}, "128x128"},
                     {"stages", "how far the loads run ahead", {"2", "3", "4"}, "3"}},
           .breaks = {{"no-phase-flip", "waits for the same parity for ever"},
-                     {"no-fence", "leaves a fence out"}}};
+                     {"no-fence", "leaves a fence out"}},
+          .has_tracks = true};
 }
 
 Options parse(const std::vector<const char*>& arguments, const CommandLine& line = command_line()) {
@@ -77,9 +78,12 @@ TEST_CASE("without arguments, the options are the lesson's defaults", "[options]
   CHECK(options.soak == 0);
   CHECK(options.time_limit_s == 30);
   CHECK(options.json.empty());
+  CHECK(options.trace.empty());
+  CHECK(options.trace_sms == 2);
   CHECK(options.selection.text("tile") == "128x128");
   CHECK(options.selection.number("stages") == 3);
   CHECK(options.selection.broken().empty());
+  CHECK_FALSE(options.selection.traced());
   CHECK_FALSE(options.help);
   CHECK_FALSE(options.list_breaks);
 }
@@ -126,6 +130,8 @@ TEST_CASE("every flag sets its option", "[options]") {
   CHECK(parse({"--check-only", "--soak", "5000"}).mode == Mode::check_only);
   CHECK(parse({"--check-only", "--soak", "5000"}).soak == 5000);
   CHECK(parse({"--sustained"}).sustained);
+  CHECK(parse({"--trace", "trace.json"}).trace == "trace.json");
+  CHECK(parse({"--trace-sms", "132", "--trace", "trace.json"}).trace_sms == 132);
   CHECK(parse({"--break", "no-fence"}).selection.broken() == "no-fence");
   CHECK(parse({"--list-breaks"}).list_breaks);
 }
@@ -138,8 +144,8 @@ TEST_CASE("each init is known by its name", "[options]") {
 }
 
 TEST_CASE("a value that is no whole number in range is refused by flag and value", "[options]") {
-  for (const char* flag :
-       {"--m", "--n", "--k", "--lda", "--ldb", "--ldc", "--ldd", "--seed", "--rounds", "--soak"}) {
+  for (const char* flag : {"--m", "--n", "--k", "--lda", "--ldb", "--ldc", "--ldd", "--seed",
+                           "--rounds", "--soak", "--trace-sms"}) {
     for (const char* value : {"abc", "-8", "8k", "1.5", "1e3", "0x10", "+8", " 8", "8 ", "-",
                               "18446744073709551616", "99999999999999999999999"}) {
       const std::string message = refusal({flag, value});
@@ -154,6 +160,7 @@ TEST_CASE("a value that is no whole number in range is refused by flag and value
   CHECK(contains(refusal({"--rounds", "0"}), "--rounds takes a whole number from 1"));
   CHECK(contains(refusal({"--rounds", "100001"}), "--rounds"));
   CHECK(contains(refusal({"--lda", "0"}), "--lda"));
+  CHECK(contains(refusal({"--trace-sms", "0"}), "--trace-sms takes a whole number from 1"));
   // One launch has nothing to be compared with.
   CHECK(contains(refusal({"--soak", "1"}), "--soak takes a whole number from 2"));
 }
@@ -171,9 +178,10 @@ TEST_CASE("a value that is no finite fp32 number is refused", "[options]") {
 }
 
 TEST_CASE("a missing value is refused, and the next flag is no value", "[options]") {
-  for (const char* flag : {"--m", "--alpha", "--lda", "--seed", "--init", "--device", "--rounds",
-                           "--baseline", "--soak", "--timeout", "--json", "--tile", "--break",
-                           "--schedule", "--explain", "--dump-ptx", "--ptx"}) {
+  for (const char* flag :
+       {"--m", "--alpha", "--lda", "--seed", "--init", "--device", "--rounds", "--baseline",
+        "--soak", "--timeout", "--json", "--tile", "--break", "--schedule", "--explain",
+        "--dump-ptx", "--ptx", "--trace", "--trace-sms"}) {
     CHECK(contains(refusal({flag}), std::string(flag) + " needs a value"));
     CHECK(contains(refusal({flag, "--sustained"}), std::string(flag) + " needs a value"));
     CHECK(contains(refusal({flag, ""}), std::string(flag) + " needs a value"));
@@ -201,7 +209,7 @@ TEST_CASE("an unknown flag is refused, with the one that it resembles", "[option
   CHECK(contains(refusal({"--round", "8"}), "did you mean --rounds?"));
   CHECK(contains(refusal({"--sustain"}), "did you mean --sustained?"));
   CHECK(contains(refusal({"--m=8"}), "unknown flag --m=8; write --m 8."));
-  for (const char* flag : {"--trace", "--lenient", "-h", "-m", "--"}) {
+  for (const char* flag : {"--track", "--lenient", "-h", "-m", "--"}) {
     CHECK(contains(refusal({flag}), "unknown flag " + std::string(flag)));
   }
   CHECK(contains(refusal({"8"}), "unexpected argument '8'"));
@@ -220,6 +228,8 @@ TEST_CASE("flags that make each other void are refused, whichever comes first", 
                                                     {"--check-only", "--rounds", "3"},
                                                     {"--check-only", "--baseline", "best"},
                                                     {"--bench", "--soak", "3"},
+                                                    {"--bench", "--trace", "a.json"},
+                                                    {"--break", "no-fence", "--trace", "a.json"},
                                                     {"--sustained", "--rounds", "3"},
                                                     {"--dump-ptx", "a.ptx", "--ptx", "b.ptx"},
                                                     {"--break", "no-fence", "--bench"},
@@ -236,6 +246,21 @@ TEST_CASE("flags that make each other void are refused, whichever comes first", 
   }
   CHECK(contains(refusal({"--rounds", "3", "--sustained"}), "do not go together"));
   CHECK(refusal({"--break", "no-fence", "--soak", "3", "--check-only"}).empty());
+}
+
+TEST_CASE("flags of the timeline are refused where there is nothing for them", "[options]") {
+  CHECK(contains(refusal({"--trace-sms", "4"}), "--trace-sms needs --trace"));
+  CHECK(contains(refusal({"--trace", "a.json", "--json", "a.json"}), "name the same file, a.json"));
+  CHECK(refusal({"--trace", "a.json", "--json", "b.json", "--check-only"}).empty());
+
+  CommandLine untraced = command_line();
+  untraced.has_tracks = false;
+  CHECK(refusal({"--trace", "a.json"}, untraced) ==
+        "--trace: lesson99 has no timeline; its kernel has no roles to show.");
+  CHECK(contains(refusal({"--trace-sms", "4"}, untraced), "lesson99 has no timeline"));
+  CHECK(contains(harness::help(command_line()), "Timeline"));
+  CHECK_FALSE(contains(harness::help(untraced), "Timeline"));
+  CHECK_FALSE(contains(harness::help(untraced), "--trace"));
 }
 
 TEST_CASE("flags of the emulator are refused for a GPU, whichever comes first", "[options]") {
@@ -310,6 +335,8 @@ TEST_CASE("--help has every flag, every knob with what it teaches, and fits", "[
                            "--timeout",
                            "(30)",
                            "--json",
+                           "--trace FILE",
+                           "--trace-sms N",
                            "--tile 64x64|128x128",
                            "how much of D a CTA computes (128x128)",
                            "--stages 2|3|4",
@@ -342,7 +369,7 @@ TEST_CASE("every flag that --help offers is taken, and its examples parse", "[op
     for (const std::string& word : words) arguments.push_back(word.c_str());
     CHECK(refusal(arguments).empty());
   }
-  CHECK(offered.size() == 30);
+  CHECK(offered.size() == 32);
   for (const std::string& flag : offered) {
     INFO(flag);
     CHECK_FALSE(contains(refusal({flag.c_str()}), "unknown flag"));

@@ -1,20 +1,13 @@
 #include "common/harness/record.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <regex>
-#include <sstream>
 #include <string>
 
-#include "common/device/errors.h"
 #include "common/harness/statistics.h"
 #include "tests/catch.h"
-#include "tests/unit/message.h"
-#include "tests/unit/temporary_folder.h"
 
 namespace {
 
@@ -23,11 +16,8 @@ namespace fs = std::filesystem;
 using harness::GemmRun;
 using harness::GpuState;
 using harness::Json;
-using harness::RecordFile;
 using harness::RooflineRun;
 using harness::Timing;
-using harness::UsageError;
-using tests::TemporaryFolder;
 
 constexpr double gemm_flops = 2.0 * 4096 * 4096 * 4096;
 
@@ -121,12 +111,6 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-std::string content(const fs::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 std::string with_sample_date(const Json& record) {
   return std::regex_replace(record.text(), std::regex(R"("date":"[^"]*")"),
                             R"("date":"2025-01-31T12:00:00Z")");
@@ -134,10 +118,6 @@ std::string with_sample_date(const Json& record) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-int files_in(const fs::path& folder) {
-  return static_cast<int>(std::distance(fs::directory_iterator(folder), {}));
 }
 
 }  // namespace
@@ -228,70 +208,4 @@ TEST_CASE("a figure that is not finite becomes null", "[record]") {
   const std::string text = harness::record(run).text();
   CHECK(contains(text, R"("ratio":{"standard":null)"));
   CHECK(contains(text, R"("tflops":null)"));
-}
-
-TEST_CASE("a path that can't be written is refused before the run", "[record]") {
-  const TemporaryFolder folder;
-  const auto refusal = [](const fs::path& path) {
-    return tests::message_of<UsageError>([&] { RecordFile file(path); });
-  };
-  CHECK(contains(refusal(folder.path() / "missing" / "out.json"), "No such file or directory"));
-  CHECK(contains(refusal(folder.path()), "that is a directory"));
-  CHECK(contains(refusal("/dev/null/out.json"), "Not a directory"));
-  CHECK(contains(refusal(folder.path()), "--json " + folder.path().string()));
-  CHECK(files_in(folder.path()) == 0);
-  if (geteuid() != 0) {  // root may write anywhere
-    const fs::path read_only = folder.path() / "read-only.json";
-    std::ofstream(read_only) << "old";
-    chmod(read_only.c_str(), S_IRUSR);
-    CHECK(contains(refusal(read_only), "Permission denied"));
-  }
-}
-
-TEST_CASE("the old record stays until the new one is whole", "[record]") {
-  const TemporaryFolder folder;
-  const fs::path path = folder.path() / "out.json";
-  std::ofstream(path) << "old\n";
-  const RecordFile file(path);
-  CHECK(content(path) == "old\n");
-  CHECK(files_in(folder.path()) == 1);
-
-  file.write(Json::Object{{"new", true}});
-  CHECK(content(path) == "{\"new\":true}\n");
-  CHECK(files_in(folder.path()) == 1);
-}
-
-TEST_CASE("a new file appears with the record, not before", "[record]") {
-  const TemporaryFolder folder;
-  const RecordFile file(folder.path() / "out.json");
-  CHECK(files_in(folder.path()) == 0);
-  file.write(Json::Array{1});
-  CHECK(content(folder.path() / "out.json") == "[1]\n");
-}
-
-TEST_CASE("a record that can't be written after all is a failure", "[record]") {
-  const TemporaryFolder folder;
-  fs::create_directory(folder.path() / "gone");
-  const RecordFile file(folder.path() / "gone" / "out.json");
-  fs::remove(folder.path() / "gone");
-  CHECK_THROWS_AS(file.write(Json()), device::Failure);
-  CHECK_THROWS_AS(RecordFile("/dev/full").write(Json()), device::Failure);
-}
-
-TEST_CASE("links and devices are written through, not replaced", "[record]") {
-  const TemporaryFolder folder;
-  const fs::path target = folder.path() / "target.json";
-  const fs::path link = folder.path() / "link.json";
-  std::ofstream(target) << "old\n";
-  fs::create_symlink(target, link);
-  RecordFile(link).write(Json(1));
-  CHECK(fs::is_symlink(link));
-  CHECK(content(target) == "1\n");
-
-  RecordFile("/dev/null").write(Json(1));
-  CHECK(fs::is_character_file("/dev/null"));
-}
-
-TEST_CASE("without --json nothing is written", "[record]") {
-  CHECK_NOTHROW(RecordFile("").write(Json(1)));
 }

@@ -20,8 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using harness::JsonFile;
 using harness::Options;
-using harness::RecordFile;
+using harness::OutputFiles;
 using harness::Selection;
 using tests::HostDevice;
 using tests::TemporaryFolder;
@@ -81,6 +82,16 @@ Options options(int m, int n, int k) {
   return result;
 }
 
+OutputFiles files_at(const fs::path& record) {
+  return {.record = JsonFile("--json", record)};
+}
+
+std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 struct Outcome {
   int status;
   std::string report, record;
@@ -93,7 +104,7 @@ Outcome run(FakeLesson& fake, const Options& options) {
   const fs::path path = folder.path() / "record.json";
   HostDevice device;
   std::ostringstream report;
-  const int status = harness::run(fake.lesson(), options, device, RecordFile(path), report);
+  const int status = harness::run(fake.lesson(), options, device, files_at(path), report);
   CHECK(device.allocated_bytes() == 0);
   std::stringstream record;
   record << std::ifstream(path).rdbuf();
@@ -250,7 +261,7 @@ TEST_CASE("hazards end a soak, fail a run whose D is right, and are counted", "[
     soak.soak = 5;
     Suspicious device(fake.launches, first_hazard);
     std::ostringstream report;
-    const int status = harness::run(fake.lesson(), soak, device, RecordFile(path), report);
+    const int status = harness::run(fake.lesson(), soak, device, files_at(path), report);
     launches = fake.launches;
     std::stringstream record;
     record << std::ifstream(path).rdbuf();
@@ -285,7 +296,7 @@ TEST_CASE("a launch that fails leaves no PASS and the old record", "[run]") {
   fake.afterwards = [](const gemm::Problem&) { throw device::Failure("The launch failed."); };
   HostDevice device;
   std::ostringstream report;
-  CHECK_THROWS_AS(harness::run(fake.lesson(), options(5, 7, 9), device, RecordFile(path), report),
+  CHECK_THROWS_AS(harness::run(fake.lesson(), options(5, 7, 9), device, files_at(path), report),
                   device::Failure);
   CHECK(report.str().find("PASS") == std::string::npos);
   std::string record;
@@ -310,10 +321,128 @@ TEST_CASE("a kernel that hangs is reported with what it most likely waits for", 
   const tests::ChildResult result = tests::run_in_child([&] {
     HangingDevice device;
     std::ostringstream report;
-    return harness::run(fake.lesson(), impatient, device, RecordFile(""), report);
+    return harness::run(fake.lesson(), impatient, device, OutputFiles{}, report);
   });
   CHECK(result.status == 3);
   CHECK(result.errors ==
         "lesson09: The GPU did not finish within 0.5 s. The kernel most likely waits for the "
         "host.\n");
+}
+
+namespace {
+
+/// A lesson whose traced kernel writes one track of one span, on the host.
+struct TracedLesson : FakeLesson {
+  int traced_launches = 0;
+  std::uint32_t sm = 0;
+  std::function<void(const gemm::Problem&)> after_traced = [](const gemm::Problem&) {};
+
+  harness::Lesson lesson() {
+    harness::Lesson lesson = FakeLesson::lesson();
+    lesson.tracks = {"host"};
+    lesson.prepare = [this, untraced = lesson.prepare](device::Device& device,
+                                                       const gemm::Problem& problem,
+                                                       const Selection& selection) {
+      if (!selection.traced()) return untraced(device, problem, selection);
+      const gemm::Timeline timeline = selection.timeline();
+      return harness::Launch([this, problem, timeline] {
+        ++traced_launches;
+        multiply(problem);
+        after_traced(problem);
+        if (sm >= timeline.sms) return;
+        timeline.tracks[(*timeline.taken)++] = {.cta = 0,
+                                                .track = 0,
+                                                .sm = sm,
+                                                .records = 1,
+                                                .first = {1000, 1000},
+                                                .last = {9000, 5000}};
+        timeline.records[0] = {2000, 4000, gemm::Span::multiply, 7};
+      });
+    };
+    return lesson;
+  }
+};
+
+struct TracedOutcome {
+  int status;
+  std::string report, trace;
+  bool says(const std::string& part) const { return report.find(part) != std::string::npos; }
+};
+
+TracedOutcome run_traced(TracedLesson& fake, Options options, const std::string& old = "") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "trace.json";
+  if (!old.empty()) std::ofstream(path) << old;
+  options.trace = path;
+  HostDevice device;
+  std::ostringstream report;
+  const int status =
+      harness::run(fake.lesson(), options, device, {.trace = JsonFile("--trace", path)}, report);
+  CHECK(device.allocated_bytes() == 0);
+  return {status, report.str(), content(path)};
+}
+
+}  // namespace
+
+TEST_CASE("--trace launches the traced kernel once more and writes its timeline", "[run][trace]") {
+  TracedLesson fake;
+  const TracedOutcome outcome = run_traced(fake, options(20, 24, 40));
+  INFO(outcome.report << outcome.trace);
+  CHECK(outcome.status == 0);
+  CHECK(fake.launches == 1);
+  CHECK(fake.traced_launches == 1);
+  CHECK(outcome.says("trace    1 span of 1 track in "));
+  CHECK_FALSE(outcome.says("lost"));
+  CHECK(outcome.trace.starts_with(R"({"traceEvents":[)"));
+  // 2000 cycles at 2 cycles a nanosecond.
+  CHECK(outcome.trace.find(R"("name":"multiply","ph":"X","pid":1,"tid":1,"ts":0,"dur":1,)") !=
+        std::string::npos);
+  CHECK(outcome.trace.find(R"("status":"pass","elements":480)") != std::string::npos);
+
+  TracedLesson untraced;
+  CHECK(harness::run(untraced.lesson(), options(20, 24, 40), *std::make_unique<HostDevice>(),
+                     OutputFiles{}, *std::make_unique<std::ostringstream>()) == 0);
+  CHECK(untraced.traced_launches == 0);
+}
+
+TEST_CASE("a wrong kernel is not traced, and a wrong traced kernel is no PASS", "[run][trace]") {
+  TracedLesson wrong;
+  wrong.afterwards = [](const gemm::Problem& problem) { spoil(problem, 3); };
+  const TracedOutcome untraced = run_traced(wrong, options(20, 24, 40), "old");
+  CHECK(untraced.status == 1);
+  CHECK(untraced.says("trace    not written: the kernel is wrong."));
+  CHECK(wrong.traced_launches == 0);
+  CHECK(untraced.trace == "old");
+
+  TracedLesson wrong_when_traced;
+  wrong_when_traced.after_traced = [](const gemm::Problem& problem) { spoil(problem, 3); };
+  const TracedOutcome outcome = run_traced(wrong_when_traced, options(20, 24, 40), "old");
+  INFO(outcome.report);
+  CHECK(outcome.status == 1);
+  CHECK(outcome.says("trace    not written: the traced kernel is wrong"));
+  CHECK(outcome.says("verify   FAIL: 1 of 480 elements wrong"));
+  CHECK(outcome.trace == "old");
+}
+
+TEST_CASE("a timeline without a track is a failure that says where to look", "[run][trace]") {
+  TracedLesson elsewhere;
+  elsewhere.sm = 5;
+  std::string message;
+  try {
+    run_traced(elsewhere, options(20, 24, 40));
+  } catch (const device::Failure& failure) {
+    message = failure.what();
+  }
+  CHECK(message.find("--trace-sms") != std::string::npos);
+  Options wide = options(20, 24, 40);
+  wide.trace_sms = 6;
+  CHECK(run_traced(elsewhere, wide).status == 0);
+}
+
+TEST_CASE("an empty D has no timeline", "[run][trace]") {
+  TracedLesson fake;
+  const TracedOutcome outcome = run_traced(fake, options(0, 24, 40), "old");
+  CHECK(outcome.status == 0);
+  CHECK(outcome.says("trace    not written: nothing was launched."));
+  CHECK(outcome.trace == "old");
 }
