@@ -5,7 +5,7 @@ MAKEFLAGS += --jobs=$(shell nproc) --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
 .DEFAULT_GOAL := help
-.PHONY: help setup toolkit lessons test test-gpu bench plots tables format clean FORCE
+.PHONY: help setup toolkit lessons test mutants fuzz test-gpu bench plots tables format clean FORCE
 
 CXXFLAGS ?= -O2
 CUDAHOSTCXX ?= $(CXX)
@@ -141,11 +141,42 @@ ptxrun: build/tools/ptxrun.o build/tools/ptxrun_arguments.o build/libcommon.a
 	@echo "link $@"
 	@$(CXX) $^ -o $@ $(link_flags)
 
+# Runs a test kernel as a lesson is run, for the mutants.
+build/run_kernel: build/tests/mutants/run_kernel.o build/tests/emulator/workbench.o build/libcommon.a \
+    | $(test_kernels:%=%.ptx)
+	@echo "link $@"
+	@$(CXX) $^ -o $@ $(link_flags)
+
+# For the fuzz: the emulator with sanitizers, which stop at the first finding.
+sanitizers := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+fuzz_objects := $(patsubst %.cc,build/fuzz/%.o,$(wildcard common/emulator/*.cc))
+
+build/fuzz/%.o: %.cc $(rules)
+	@echo "g++  $< (sanitized)"
+	@mkdir -p $(@D)
+	@$(CXX) $(host_flags) $(sanitizers) -MD -MP -c $< -o $@
+
+build/fuzz/parser_fuzz: build/fuzz/tests/fuzz/parser_fuzz.o $(fuzz_objects)
+build/fuzz/machine_fuzz: build/fuzz/tests/fuzz/machine_fuzz.o \
+    build/fuzz/tests/emulator/workbench.o $(fuzz_objects)
+build/fuzz/parser_fuzz build/fuzz/machine_fuzz:
+	@echo "link $@"
+	@$(CXX) $(sanitizers) $^ -o $@
+
 # ---- Tests, measurements, figures.
 
 ## test: run every test that needs no GPU
-test: setup lessons ptxrun build/unit_tests
+test: setup lessons ptxrun build/unit_tests build/run_kernel
 	@$(PYTHON) tests/run.py
+
+## mutants: break each kernel in every way, and see what the emulator finds, into docs/emulator.md
+mutants: setup lessons build/run_kernel
+	@$(PYTHON) tests/mutants/run.py --write
+
+MINUTES ?= 10
+## fuzz: run the emulator on damaged PTX for MINUTES=10
+fuzz: setup build/fuzz/parser_fuzz build/fuzz/machine_fuzz build/run_kernel
+	@$(PYTHON) tests/fuzz/fuzz.py $(MINUTES)
 
 ## test-gpu: check every lesson on this machine's Hopper GPU
 test-gpu: setup lessons build/check_cublas
@@ -159,6 +190,11 @@ bench: setup lessons
 plots: setup
 	@$(PYTHON) plots/ladder.py
 	@$(PYTHON) plots/roofline.py
+	@$(PYTHON) plots/two_laps.py
+	@for sweep in stages lag k_sweep; do $(PYTHON) plots/sweeps.py --sweep $$sweep || exit; done
+	@for trace in $(wildcard plots/data/nvidia-h200/trace_lesson*.json plots/data/emulator/trace_lesson*.json); do \
+	    $(PYTHON) plots/timeline.py $$trace || exit; \
+	done
 
 ## tables: write the tables of README.md and docs/ from plots/data
 tables: setup
@@ -178,4 +214,5 @@ format:
 clean:
 	@rm -rf build lesson[0-9][0-9] ptxrun
 
--include $(wildcard build/*.d build/common/*/*.d build/tests/*/*.d build/tools/*.d)
+-include $(wildcard build/*.d build/common/*/*.d build/tests/*/*.d build/tools/*.d \
+    build/fuzz/*/*/*.d)

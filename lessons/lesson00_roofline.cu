@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/gemm/swizzle.h"
+#include "common/harness/json_file.h"
 #include "common/harness/lesson.h"
 #include "common/harness/oracle.h"
 #include "common/harness/progress.h"
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(128 * warpgroups, 1)
   const Elapsed start{ptx::sm_cycles(), ptx::nanoseconds()};
 
   for (int i = 0; i < repeats; ++i) {
-    ptx::wgmma_fence();
+    ptx::wgmma_fence(accumulator);
 #pragma unroll
     for (int slice = 0; slice < tile_k / 16; ++slice) {
       ptx::wgmma_m64k16<width>(accumulator[0], ptx::k_major_descriptor(tile_a + 32 * slice),
@@ -366,7 +367,7 @@ int main(int argc, char** argv) {
   return harness::guard(line.program, [&] {
     harness::Options options = harness::parse(line, {argv + 1, argv + argc});
     if (harness::answer(line, options, std::cout)) return 0;
-    const harness::RecordFile record_file(options.json);
+    const harness::OutputFiles files = harness::output_files(options);
     const auto device = harness::open_device(options);
     const bool has_clock = device->backend() == device::Backend::cuda;
     if (!has_clock) options = harness::parse(harness::on_emulator(line), {argv + 1, argv + argc});
@@ -387,7 +388,7 @@ int main(int argc, char** argv) {
     if (!has_clock) {
       harness::report(std::cout, "time", "not measured: the emulator has no clock.");
     } else if (options.mode != harness::Mode::check_only) {
-      record_file.write(harness::record(measure(*device, watchdog, options)));
+      files.record.write(harness::record(measure(*device, watchdog, options)));
     }
     return 0;
   });

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(threads) gemm_wgmma(const gemm::Problem p) {
     if constexpr (broken != Break::no_proxy_fence) ptx::fence_proxy_async();
     __syncthreads();
 
-    ptx::wgmma_fence();
+    ptx::wgmma_fence(accumulator);
 #pragma unroll
     for (int slice = 0; slice < tile_k / 16; ++slice) {
       const auto b = ptx::k_major_descriptor(ptx::shared_address(tile_b) + 32 * slice);

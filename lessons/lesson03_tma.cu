@@ -15,6 +15,7 @@
 #include "common/gemm/epilogue.cuh"
 #include "common/gemm/operand_map.h"
 #include "common/gemm/problem.h"
+#include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
 #include "common/ptx/address.cuh"
 #include "common/ptx/descriptor.h"
@@ -31,10 +32,10 @@ constexpr int row_bytes = 2 * tile_k;
 
 enum class Break { none, no_full_wait, no_phase_flip, no_reuse_barrier, short_expect, long_expect };
 
-template <int tile_m, int tile_n, Break broken>
+template <int tile_m, int tile_n, Break broken, bool traced = false>
 __global__ void __launch_bounds__(threads)
     gemm_tma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const gemm::Problem p) {
+             const gemm::Problem p, const gemm::Timeline timeline) {
   // The swizzle works on address bits: both tiles must start on a multiple of 1024 bytes.
   extern __shared__ __align__(1024) unsigned char shared[];
   unsigned char* const tile_a = shared;
@@ -56,19 +57,26 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
+  gemm::Track<traced> track(timeline, 0, threadIdx.x == 0);
   float accumulator[tile_m / 64][tile_n / 2] = {};  // a wgmma is 64 rows tall
   unsigned phase = 0;
 
   for (int k = 0; k < p.k; k += tile_k) {
+    const auto load_begin = track.now();
     if (threadIdx.x == 0) {
       ptx::mbarrier_arrive_expect_tx(full, expected_bytes);
       ptx::tma_load_2d(tile_a, map_a, k, first_row, full);
       ptx::tma_load_2d(tile_b, map_b, k, first_column, full);
     }
+    track.record(gemm::Span::load, k / tile_k, load_begin);
+
+    const auto wait_begin = track.now();
     if constexpr (broken != Break::no_full_wait) ptx::mbarrier_wait(full, phase);
+    track.record(gemm::Span::wait_full, k / tile_k, wait_begin);
     if constexpr (broken != Break::no_phase_flip) phase ^= 1;
 
-    ptx::wgmma_fence();
+    const auto multiply_begin = track.now();
+    ptx::wgmma_fence(accumulator);
 #pragma unroll
     for (int slice = 0; slice < tile_k / 16; ++slice) {
       const auto b = ptx::k_major_descriptor(ptx::shared_address(tile_b) + 32 * slice);
@@ -81,17 +89,27 @@ __global__ void __launch_bounds__(threads)
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>(accumulator);
+    track.record(gemm::Span::multiply, k / tile_k, multiply_begin);
     // The other warps' products may still read the tiles that the next round overwrites.
     if constexpr (broken != Break::no_reuse_barrier) __syncthreads();
   }
 
+  const auto epilogue_begin = track.now();
 #pragma unroll
   for (int i = 0; i < tile_m / 64; ++i) {
     gemm::store_accumulator<tile_n>(accumulator[i], p, first_row + 64 * i, first_column);
   }
+  track.record(gemm::Span::epilogue, 0, epilogue_begin);
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem);
+using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem, gemm::Timeline);
+
+/// The right kernel.
+template <int tile_m, int tile_n>
+Kernel choose(bool traced) {
+  return traced ? gemm_tma<tile_m, tile_n, Break::none, true>
+                : gemm_tma<tile_m, tile_n, Break::none, false>;
+}
 
 Kernel kernel_for(const harness::Selection& selection) {
   const std::string& broken = selection.broken();
@@ -104,10 +122,10 @@ Kernel kernel_for(const harness::Selection& selection) {
   if (broken == "no-reuse-barrier") return gemm_tma<128, 128, Break::no_reuse_barrier>;
   if (broken == "short-expect") return gemm_tma<128, 128, Break::short_expect>;
   if (broken == "long-expect") return gemm_tma<128, 128, Break::long_expect>;
-  if (tile == "64x64") return gemm_tma<64, 64, Break::none>;
-  if (tile == "64x128") return gemm_tma<64, 128, Break::none>;
-  if (tile == "64x256") return gemm_tma<64, 256, Break::none>;
-  return gemm_tma<128, 128, Break::none>;
+  if (tile == "64x64") return choose<64, 64>(selection.traced());
+  if (tile == "64x128") return choose<64, 128>(selection.traced());
+  if (tile == "64x256") return choose<64, 256>(selection.traced());
+  return choose<128, 128>(selection.traced());
 }
 
 harness::Tile tile_of(const harness::Selection& selection) {
@@ -129,7 +147,8 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
   const CUtensorMap map_b =
       gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
   const Kernel kernel = kernel_for(selection);
-  return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem); };
+  const gemm::Timeline timeline = selection.timeline();
+  return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem, timeline); };
 }
 
 }  // namespace
@@ -154,6 +173,7 @@ int main(int argc, char** argv) {
                  {"short-expect",
                   "announces the bytes of A only: B's count towards the next phase, a hang"},
                  {"long-expect", "announces 16 bytes too many: the phase never completes, a hang"}},
+      .tracks = {"thread 0"},
       .tile = tile_of,
       .prepare = prepare,
   };

@@ -67,9 +67,9 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def select(loaded, arguments):
-    """Leaves out of `loaded` what add_selection()'s options do not ask for, and all problems that
-    are more or less than D = A * B^T."""
+def select(loaded, arguments, plain=True):
+    """Leaves out of `loaded` what add_selection()'s options do not ask for, and where `plain` all
+    problems that are more or less than D = A * B^T."""
     loaded.keep_runs(
         lambda run: run.problem.init == arguments.init,
         f"on other inputs than {arguments.init} (--init)",
@@ -78,7 +78,8 @@ def select(loaded, arguments):
         lambda run: run.protocol == arguments.protocol,
         f"timed otherwise than {arguments.protocol} (--protocol)",
     )
-    loaded.keep_runs(lambda run: run.problem.is_plain, "of another problem than D = A·Bᵀ")
+    if plain:
+        loaded.keep_runs(lambda run: run.problem.is_plain, "of another problem than D = A·Bᵀ")
 
 
 def near(path):

@@ -9,6 +9,7 @@ A table stands between two lines of its own:
 `init=` (default normal) and `protocol=` (default interleaved) choose the runs.
 """
 
+import collections
 import itertools
 import math
 import os
@@ -119,12 +120,14 @@ def _table(where, page, marker, loaded):
 
 
 def _ladder(runs, page):
-    """A row a lesson, a column a size."""
+    """A row a lesson, a column a size: of those that half of the lessons have, at least."""
     best = results.fastest(runs)
-    shapes = sorted({shape for _, shape in best}, key=results.work)
+    lessons = sorted({lesson for lesson, _ in best})
+    common = collections.Counter(shape for _, shape in best)
+    shapes = sorted((s for s in common if 2 * common[s] >= len(lessons)), key=results.work)
     library = results.library_tflops(runs)
     rows = []
-    for lesson in sorted({lesson for lesson, _ in best}):
+    for lesson in lessons:
         at_shapes = [best.get((lesson, shape)) for shape in shapes]
         cells = [
             (

@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 from typing import NamedTuple
 
-SUITES = ["unit", "cli", "plots", "contract", "build"]
+SUITES = ["unit", "lessons", "mutants", "cli", "plots", "contract", "build"]
 TIME_LIMIT_S = 1200
 ROOT = Path(__file__).resolve().parent.parent
 

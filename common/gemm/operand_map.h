@@ -1,4 +1,4 @@
-// The tensor maps of A and B.
+// The tensor maps of A and B, and of C and D in chunks.
 #pragma once
 
 #include <cuda.h>
@@ -9,6 +9,8 @@
 #include <string>
 
 #include "common/device/device.h"
+#include "common/gemm/chunk.cuh"
+#include "common/gemm/problem.h"
 
 namespace gemm {
 
@@ -23,6 +25,16 @@ inline CUtensorMap operand_map(device::Device& device, std::string name,
   return device.encode(device::matrix_map(std::move(name), device::ElementType::bf16, matrix, rows,
                                           std::max(k, 1), pitch, box_rows, box_k,
                                           device::Swizzle::b128));
+}
+
+/// The tensor map of C or D (the problem's m x n, `pitch` elements from row to row), copied in
+/// chunks of 64 rows x `columns`.
+template <int columns>
+CUtensorMap chunk_map(device::Device& device, std::string name, const __nv_bfloat16* matrix,
+                      const Problem& problem, std::int64_t pitch) {
+  return device.encode(device::matrix_map(
+      std::move(name), device::ElementType::bf16, matrix, problem.m, problem.n, pitch, 64, columns,
+      Chunk<columns>::swizzled ? device::Swizzle::b128 : device::Swizzle::none));
 }
 
 }  // namespace gemm

@@ -33,6 +33,13 @@ __device__ inline void mbarrier_arrive_expect_tx(Mbarrier& barrier, std::uint32_
       : "memory");
 }
 
+/// Arrives once, and releases what this thread has done to the threads of its CTA that wait.
+/// 9.7.13.15.13
+__device__ inline void mbarrier_arrive(Mbarrier& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier))
+               : "memory");
+}
+
 /// Returns once the phase of this parity has completed; what the arrivals released and what the
 /// copy engine wrote is then visible to this thread. try_wait sleeps in hardware for a while and
 /// may give up, hence the loop. 9.7.13.15.16

@@ -11,7 +11,7 @@
 namespace ptx {
 
 /// Fetches the 128 bytes of a tensor map ahead of its first use. The map must be a
-/// `const __grid_constant__` parameter. 9.7.9.25.6 (prefetch.tensormap)
+/// `const __grid_constant__` parameter. 9.7.9.15 (prefetch.tensormap)
 __device__ inline void tma_prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
@@ -27,6 +27,31 @@ __device__ inline void tma_load_2d(void* shared, const CUtensorMap& map, int col
       "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared)),
       "l"(&map), "r"(column), "r"(row), "r"(shared_address(&barrier))
       : "memory");
+}
+
+/// Starts the copy of one box from shared memory to the tensor; what lies outside the tensor is
+/// left out, in units of 16 bytes of a row: a row of 15 bytes is written as 16. What threads have
+/// written there they must have shown by fence_proxy_async() and a barrier. The copy belongs to the
+/// bulk group that this thread commits next. 9.7.9.25.5.2
+__device__ inline void tma_store_2d(const CUtensorMap& map, int column, int row,
+                                    const void* shared) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+          &map),
+      "r"(column), "r"(row), "r"(shared_address(shared))
+      : "memory");
+}
+
+/// Closes a group: all bulk stores that this thread has issued since the last commit. 9.7.9.25.6.1
+__device__ inline void bulk_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// Waits until at most `pending` of this thread's latest groups still read their sources. Only then
+/// may shared memory that they read be overwritten, or its CTA exit. 9.7.9.25.6.2
+template <int pending>
+__device__ inline void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
 }  // namespace ptx

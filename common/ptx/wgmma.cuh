@@ -2,7 +2,7 @@
 // tensor cores, asynchronously, into accumulators in its registers. PTX ISA 9.7.15.
 //
 // The order of a wgmma sequence, run by all 128 threads:
-//   wgmma_fence();                 registers written so far are ready for the tensor cores
+//   wgmma_fence(acc);              registers written so far are ready for the tensor cores
 //   wgmma_m64k16<N>(acc, ...);     once per 16 of K; accumulators now belong to the tensor cores
 //   wgmma_commit();                closes the group of all wgmmas issued so far
 //   wgmma_wait<0>(acc);            at most 0 groups still run: accumulators and tiles are ours
@@ -14,9 +14,22 @@
 
 namespace ptx {
 
-/// Orders this warpgroup's register accesses before the wgmmas that follow. Needed before the first
-/// one, and again whenever accumulators were touched by anything but a wgmma. 9.7.15.7.1
-__device__ inline void wgmma_fence() {
+/// Tells the compiler that the accumulators change here; costs no instruction. It then can't move a
+/// write of one, such as a zero, to behind what follows, nor a read to before what precedes.
+template <std::size_t blocks, std::size_t count>
+__device__ inline void hold_accumulators(float (&accumulators)[blocks][count]) {
+#pragma unroll
+  for (std::size_t i = 0; i < blocks * count; ++i) {
+    asm volatile("" : "+f"(accumulators[i / count][i % count])::"memory");
+  }
+}
+
+/// Orders this warpgroup's accesses to its accumulators (blocks of 64 rows x registers) before the
+/// wgmmas that follow. Needed before the first one, and again whenever accumulators were touched by
+/// anything but a wgmma. 9.7.15.7.1
+template <std::size_t blocks, std::size_t count>
+__device__ inline void wgmma_fence(float (&accumulators)[blocks][count]) {
+  hold_accumulators(accumulators);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
@@ -28,16 +41,11 @@ __device__ inline void wgmma_commit() {
 /// Waits until at most `pending` of the latest groups still run. Only then may their accumulators
 /// be read and their shared-memory tiles be overwritten. 9.7.15.7.3
 ///
-/// `accumulators` are all that this warpgroup holds: blocks of 64 rows x registers. The empty asm
-/// statements cost no instruction: they tell the compiler that accumulators change here, so that it
-/// can't move a read of one to before the wait.
+/// `accumulators` are all that this warpgroup holds: blocks of 64 rows x registers.
 template <int pending, std::size_t blocks, std::size_t count>
 __device__ inline void wgmma_wait(float (&accumulators)[blocks][count]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-#pragma unroll
-  for (std::size_t i = 0; i < blocks * count; ++i) {
-    asm volatile("" : "+f"(accumulators[i / count][i % count])::"memory");
-  }
+  hold_accumulators(accumulators);
 }
 
 // The operand lists of a 64 x N accumulator: N / 2 registers a thread, once as PTX text and once as
@@ -50,20 +58,34 @@ __device__ inline void wgmma_wait(float (&accumulators)[blocks][count]) {
   WGMMA_TEXT_32 ", "                                                                              \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "              \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define WGMMA_TEXT_128                                                                            \
+#define WGMMA_TEXT_92                                                                             \
   WGMMA_TEXT_64 ", "                                                                              \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "              \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "              \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "  \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WGMMA_REGISTERS_8(d, i)                                                                   \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]),                                     \
-  "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define WGMMA_REGISTERS_32(d, i)                                                                  \
-  WGMMA_REGISTERS_8(d, i), WGMMA_REGISTERS_8(d, i + 8),                                           \
-  WGMMA_REGISTERS_8(d, i + 16), WGMMA_REGISTERS_8(d, i + 24)
-#define WGMMA_REGISTERS_64(d, i) WGMMA_REGISTERS_32(d, i), WGMMA_REGISTERS_32(d, i + 32)
-#define WGMMA_REGISTERS_128(d, i) WGMMA_REGISTERS_64(d, i), WGMMA_REGISTERS_64(d, i + 64)
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91"
+#define WGMMA_TEXT_96                                                                             \
+  WGMMA_TEXT_92 ", "                                                                              \
+  "%92, %93, %94, %95"
+#define WGMMA_TEXT_100                                                                            \
+  WGMMA_TEXT_96 ", "                                                                              \
+  "%96, %97, %98, %99"
+#define WGMMA_TEXT_128                                                                            \
+  WGMMA_TEXT_100 ", "                                                                             \
+  "%100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, "\
+  "%116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_REGISTERS_4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define WGMMA_REGISTERS_16(d, i)                                                                  \
+  WGMMA_REGISTERS_4(d, i), WGMMA_REGISTERS_4(d, i + 4),                                           \
+  WGMMA_REGISTERS_4(d, i + 8), WGMMA_REGISTERS_4(d, i + 12)
+#define WGMMA_REGISTERS_32(d) WGMMA_REGISTERS_16(d, 0), WGMMA_REGISTERS_16(d, 16)
+#define WGMMA_REGISTERS_64(d)                                                                     \
+  WGMMA_REGISTERS_32(d), WGMMA_REGISTERS_16(d, 32), WGMMA_REGISTERS_16(d, 48)
+#define WGMMA_REGISTERS_92(d)                                                                     \
+  WGMMA_REGISTERS_64(d), WGMMA_REGISTERS_16(d, 64), WGMMA_REGISTERS_4(d, 80),                     \
+  WGMMA_REGISTERS_4(d, 84), WGMMA_REGISTERS_4(d, 88)
+#define WGMMA_REGISTERS_96(d) WGMMA_REGISTERS_92(d), WGMMA_REGISTERS_4(d, 92)
+#define WGMMA_REGISTERS_100(d) WGMMA_REGISTERS_96(d), WGMMA_REGISTERS_4(d, 96)
+#define WGMMA_REGISTERS_128(d)                                                                    \
+  WGMMA_REGISTERS_96(d), WGMMA_REGISTERS_16(d, 96), WGMMA_REGISTERS_16(d, 112)
 
 // D = A * B + (accumulate ? D : 0). The last four immediates: A and B are not negated (1, 1) and
 // both are K-major (0, 0). 9.7.15.5.2 (wgmma.mma_async)
@@ -88,22 +110,36 @@ __device__ inline void wgmma_wait(float (&accumulators)[blocks][count]) {
 template <int N>
 __device__ inline void wgmma_m64k16(float (&d)[N / 2], std::uint64_t a, std::uint64_t b,
                                     bool accumulate) {
-  static_assert(N == 64 || N == 128 || N == 256, "the lessons use these widths of N");
+  static_assert(N == 64 || N == 128 || N == 184 || N == 192 || N == 200 || N == 256,
+                "the lessons use these widths of N");
   if constexpr (N == 64) {
-    WGMMA_M64K16("64", WGMMA_TEXT_32, "32", "33", "34", WGMMA_REGISTERS_32(d, 0));
+    WGMMA_M64K16("64", WGMMA_TEXT_32, "32", "33", "34", WGMMA_REGISTERS_32(d));
   } else if constexpr (N == 128) {
-    WGMMA_M64K16("128", WGMMA_TEXT_64, "64", "65", "66", WGMMA_REGISTERS_64(d, 0));
-  } else {
-    WGMMA_M64K16("256", WGMMA_TEXT_128, "128", "129", "130", WGMMA_REGISTERS_128(d, 0));
+    WGMMA_M64K16("128", WGMMA_TEXT_64, "64", "65", "66", WGMMA_REGISTERS_64(d));
+  } else if constexpr (N == 184) {
+    WGMMA_M64K16("184", WGMMA_TEXT_92, "92", "93", "94", WGMMA_REGISTERS_92(d));
+  } else if constexpr (N == 192) {
+    WGMMA_M64K16("192", WGMMA_TEXT_96, "96", "97", "98", WGMMA_REGISTERS_96(d));
+  } else if constexpr (N == 200) {
+    WGMMA_M64K16("200", WGMMA_TEXT_100, "100", "101", "102", WGMMA_REGISTERS_100(d));
+  } else if constexpr (N == 256) {
+    WGMMA_M64K16("256", WGMMA_TEXT_128, "128", "129", "130", WGMMA_REGISTERS_128(d));
   }
 }
 
 #undef WGMMA_M64K16
 #undef WGMMA_REGISTERS_128
+#undef WGMMA_REGISTERS_100
+#undef WGMMA_REGISTERS_96
+#undef WGMMA_REGISTERS_92
 #undef WGMMA_REGISTERS_64
 #undef WGMMA_REGISTERS_32
-#undef WGMMA_REGISTERS_8
+#undef WGMMA_REGISTERS_16
+#undef WGMMA_REGISTERS_4
 #undef WGMMA_TEXT_128
+#undef WGMMA_TEXT_100
+#undef WGMMA_TEXT_96
+#undef WGMMA_TEXT_92
 #undef WGMMA_TEXT_64
 #undef WGMMA_TEXT_32
 

@@ -3,7 +3,9 @@
 import os
 import re
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
 from fake_toolkit import ROOT, ProjectTest, make_toolkit, write
 
@@ -97,6 +99,34 @@ class MakeTest(ProjectTest):
                 self.assertFalse((self.project / "lesson00").exists())
                 self.assertFalse((self.project / "build/lesson00.o").exists())
 
+    def test_kernels_that_are_there_to_be_warned_about_are_excepted(self):
+        excepted = (
+            "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are"
+            " serialized in function '_ZN4gemm4spillILi2EEEv'"
+        )
+        write(
+            self.project / "tools/ptxas_exceptions.txt",
+            "# Kernels that ptxas may warn about.\nspillILi[12]E  it is there to spill\n",
+        )
+        self.log.write_text(f"{excepted}\n")
+        self.make_well("lesson00")
+        for line in (excepted.replace("Li2E", "Li3E"), excepted.replace("spill", "fast")):
+            with self.subTest(line=line):
+                self.log.write_text(f"{excepted}\n{line}\n")
+                os.utime(self.project / "lessons/lesson00_first.cu")
+                result = self.make("lesson00")
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn(line, result.stderr)
+                self.assertNotIn(excepted, result.stderr)
+
+    def test_without_exceptions_every_warning_counts(self):
+        line = "ptxas warning : Value of threads per SM is out of range"
+        self.log.write_text(f"{line}\n")
+        write(self.project / "tools/ptxas_exceptions.txt", "# None.\n")
+        result = self.make("lesson00")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(line, result.stderr)
+
     def test_an_error_of_the_compiler_is_shown(self):
         write(self.project / "lessons/lesson00_first.cu", "int main() { return nothing; }\n")
         result = self.make("lesson00")
@@ -164,6 +194,70 @@ class ThisTreeTest(unittest.TestCase):
     def test_a_header_of_every_lesson(self):
         lessons = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "lessons").glob("*.cu"))
         self.assertEqual(self.would_compile("common/device/device.h"), lessons)
+
+
+class ExceptionsTest(unittest.TestCase):
+    """tools/ptxas_exceptions.txt as it is."""
+
+    def test_each_pattern_is_that_of_a_kernel_that_is_warned_about(self):
+        lines = (ROOT / "tools/ptxas_exceptions.txt").read_text().splitlines()
+        rows = [line.split(None, 1) for line in lines if not line.startswith("#")]
+        self.assertTrue(rows)
+        warned = [
+            line
+            for log in sorted((ROOT / "build").glob("lesson*.ptxas.log"))
+            for line in log.read_text().splitlines()
+            if re.search(r"\(C75\d\d\)|[Ww]arning", line)
+        ]
+        for row in rows:
+            pattern, reason = row  # each has a reason
+            self.assertTrue(reason)
+            self.assertTrue([line for line in warned if re.search(pattern, line)], pattern)
+
+
+class RegisterBudgetTest(unittest.TestCase):
+    """A budget of registers that can't be had is an error of the compiler, not a hang."""
+
+    SOURCE = """
+        #include "common/gemm/register_budget.h"
+        static_assert(gemm::is_possible({%s}, 2, 1), "more than the launch gives the CTA");
+    """
+
+    def compile(self, budget):
+        return subprocess.run(
+            ["g++", "-std=c++20", "-fsyntax-only", "-I", ROOT, "-x", "c++", "-"],
+            input=self.SOURCE % budget,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def test_a_possible_budget_compiles(self):
+        result = self.compile("24, 240")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_an_impossible_budget_does_not(self):
+        for budget in ("32, 240", "24, 248", "16, 240", "24, 236"):
+            result = self.compile(budget)
+            self.assertNotEqual(result.returncode, 0, budget)
+            self.assertIn("more than the launch gives the CTA", result.stderr)
+
+    def test_nor_does_a_lesson_with_one(self):
+        toolchain = (ROOT / "build/toolchain.mk").read_text()
+        nvcc = re.search(r"^NVCC_PATH := (\S+)", toolchain, re.M)[1]
+        source = (ROOT / "lessons/lesson06_setmaxnreg.cu").read_text()
+        impossible = source.replace("registers{24, 240}", "registers{32, 240}")
+        self.assertNotEqual(impossible, source)
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(Path(folder) / "lesson06.cu", impossible)
+            result = subprocess.run(
+                [nvcc, "-std=c++20", "-gencode", "arch=compute_90a,code=sm_90a", "-I", ROOT, "-ptx",
+                 path, "-o", f"{folder}/lesson06.ptx"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )  # fmt: skip
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("The registers that the roles ask for", result.stdout)
 
 
 if __name__ == "__main__":

@@ -195,15 +195,6 @@ class CommandLine(unittest.TestCase):
 
 
 SCHEDULES = ("fair", "random", "adversarial")
-# The rules that catch the broken variants of lesson 03 under every schedule. That the wait of one
-# warp does not cover the others' reads is what the strict mode says.
-CAUGHT_BY = {
-    "no-full-wait": ("read-before-landed", []),
-    "no-phase-flip": ("read-before-landed", []),
-    "no-reuse-barrier": ("one-warp-waited", ["--strict"]),
-    "short-expect": ("read-before-landed", []),
-    "long-expect": ("deadlock", []),
-}
 
 
 def shape_flags(m, n, k):
@@ -227,16 +218,10 @@ class Emulator(unittest.TestCase):
         self.assertRegex(done.stdout, rf"(?m)^hazards  \d+ found \(schedule .*\)$")
         self.assertRegex(done.stdout, rf"(?m)^ {{9}}E\d\d {rule} at \S+:\d+")
 
-    def test_lessons_pass_at_tails_and_edges_under_every_schedule(self):
-        scaled = ["--alpha", 2, "--beta", 3]
-        cases = [shape_flags(128, 128, 128), shape_flags(129, 136, 72), shape_flags(7, 9, 65),
-                 shape_flags(128, 128, 0), shape_flags(129, 136, 72) + scaled]
-        for lesson in GEMM_LESSONS:
-            for schedule in SCHEDULES:
-                for case in cases:
-                    with self.subTest(lesson=lesson, schedule=schedule, case=case):
-                        done = emulate(lesson, "--schedule", schedule, "--seed", 3, *case)
-                        self.assert_passes(done, f"schedule {schedule}, seed 3")
+    def test_a_run_says_under_which_schedule_it_was_right(self):
+        for schedule in SCHEDULES:
+            done = emulate("lesson03", "--schedule", schedule, "--seed", 3, *shape_flags(7, 9, 65))
+            self.assert_passes(done, f"schedule {schedule}, seed 3")
 
     def test_default_sizes_are_small(self):
         for lesson in LESSONS:
@@ -253,16 +238,6 @@ class Emulator(unittest.TestCase):
             done = emulate(lesson, "--m", 0)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("nothing to launch", done.stdout)
-
-    def test_broken_variants_are_caught_by_their_rule(self):
-        listed = re.findall(r"^  (\S+)", run("lesson03", "--list-breaks").stdout, re.M)
-        self.assertEqual(sorted(listed), sorted(CAUGHT_BY))
-        for name, (rule, flags) in CAUGHT_BY.items():
-            for schedule in SCHEDULES:
-                with self.subTest(name=name, schedule=schedule):
-                    done = emulate("lesson03", "--break", name, "--schedule", schedule, *flags,
-                                   *shape_flags(128, 128, 256))
-                    self.assert_caught(done, rule)
 
     def test_the_record_has_the_hazards(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -26,13 +26,14 @@ struct Coefficients {
 struct Setup {
   /// A kernel and its template arguments: "ring<2, 3>", "split_k<false>", "gemm_tma<64, 64>".
   std::string kernel;
-  /// The last template argument, an enumerator of Break as the kernel's source spells it.
+  /// The next template argument, an enumerator of Break as the kernel's source spells it.
   std::string broken = "none";
   Size size{};
   Coefficients coefficients{};
   int splits = 3;  ///< split_k: CTAs that share a tile
   emulator::MachineOptions machine{};
-  bool strict = false;  ///< the checker also applies its strict rules
+  bool strict = false;   ///< the checker also applies its strict rules
+  std::string ptx = {};  ///< a text that takes the place of the kernel's PTX in build/, if any
 };
 
 /// What a launch showed.
@@ -51,7 +52,8 @@ struct Result {
 /// behind the rows of D must come back untouched.
 class Workbench {
  public:
-  /// Throws std::runtime_error if the PTX is not in build/ or has no such kernel.
+  /// Throws std::runtime_error if the PTX can't be read or has no such kernel: of Setup::ptx it
+  /// says which entry is missing there.
   explicit Workbench(const Setup& setup);
   ~Workbench();
 

@@ -1,7 +1,9 @@
-"""Measures the ladder: every lesson at several sizes, beside cuBLAS, into one file of records.
+"""Measures the ladder: every lesson at several sizes, beside cuBLAS, into one file of records; and
+traces those that can be traced.
 
 Usage: python3 tests/gpu/bench.py [--out FOLDER] [--rounds N] [--lessons lesson01 ...]
-Writes FOLDER/ladder.jsonl, by default plots/data/<gpu>/ladder.jsonl; plots and tables read it.
+Writes FOLDER/ladder.jsonl and FOLDER/trace_lessonNN.json, by default in plots/data/<gpu>; plots and
+tables read them.
 """
 
 import argparse
@@ -17,15 +19,40 @@ LESSONS = sorted(path.stem.split("_")[0] for path in (ROOT / "lessons").glob("le
 SHAPES = [(1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
           (8192, 1024, 8192), (4096, 4096, 512)]
 
-# What a lesson's knobs are worth, at one size.
+# What a lesson's knobs are worth, at one size; without the defaults, which SHAPES measures there.
 KNOBS = {
     "lesson01": [{"walk": walk, "patch": patch}
                  for walk in ("element", "chunk", "rotated") for patch in ("1x32", "2x16", "4x8")
                  if (walk, patch) != ("rotated", "4x8")],
     "lesson02": [{"tile": tile} for tile in ("64x64", "64x128", "64x256")],
     "lesson03": [{"tile": tile} for tile in ("64x64", "64x128", "64x256")],
+    "lesson04": [{"stages": stages} for stages in (1, 3, 4, 5, 6, 7)] +
+                [{"stages": stages, "tile": "64x128"} for stages in range(1, 9)],
+    "lesson05": [{"stages": stages, "lag": lag} for stages in (2, 3, 4, 6) for lag in range(4)
+                 if lag < stages and (stages, lag) != (3, 1)],
+    "lesson06": [{"consumers": consumers, "setmaxnreg": setmaxnreg}
+                 for consumers in (1, 2, 3) for setmaxnreg in ("on", "off")
+                 if (consumers, setmaxnreg) != (2, "on")],
+    "lesson07": [{"tile": tile, "band": band}
+                 for tile in ("128x256", "256x128") for band in (1, 4, 8, 16)
+                 if (tile, band) != ("128x256", 8)],
+    "lesson08": [{"tile": tile, "band": band}
+                 for tile in ("64x128", "64x256", "128x128", "128x184", "128x200")
+                 for band in (1, 4, 8, 16) if (tile, band) != ("128x128", 8)],
 }
 KNOB_SHAPE = (4096, 4096, 4096)
+# The tiles that a large problem wants.
+LARGE_KNOBS = {
+    "lesson06": [{"consumers": consumers} for consumers in (1, 3)],
+    "lesson07": [{"band": band} for band in (1, 16)],
+    "lesson08": [{"tile": tile} for tile in ("128x184", "128x200")],
+}
+LARGE_SHAPE = (8192, 8192, 8192)
+# How much there is to multiply beside the epilogue, without C and with it.
+K_SWEEP = {"lessons": ("lesson07", "lesson08"), "m": 4096, "n": 4096,
+           "k": (64, 128, 256, 512, 1024, 2048, 4096), "beta": (0, 1)}
+# Several tiles for each SM, few enough k-tiles for a picture.
+TRACE_SHAPE = (4096, 4096, 1024)
 
 
 def runs(lesson):
@@ -35,10 +62,38 @@ def runs(lesson):
         return
     for m, n, k in SHAPES:
         yield ["--m", str(m), "--n", str(n), "--k", str(k), "--baseline", "best"]
-    m, n, k = KNOB_SHAPE
-    for knobs in KNOBS.get(lesson, []):
-        flags = [text for flag, value in knobs.items() for text in (f"--{flag}", str(value))]
-        yield ["--m", str(m), "--n", str(n), "--k", str(k), *flags]
+    for (m, n, k), sets, more in ((KNOB_SHAPE, KNOBS, []),
+                                  (LARGE_SHAPE, LARGE_KNOBS, ["--baseline", "best"])):
+        for knobs in sets.get(lesson, []):
+            flags = [text for flag, value in knobs.items() for text in (f"--{flag}", str(value))]
+            yield ["--m", str(m), "--n", str(n), "--k", str(k), *flags, *more]
+    if lesson in K_SWEEP["lessons"]:
+        m, n = K_SWEEP["m"], K_SWEEP["n"]
+        for k in K_SWEEP["k"]:
+            for beta in K_SWEEP["beta"]:
+                if beta != 0 or (m, n, k) not in SHAPES:
+                    yield ["--m", str(m), "--n", str(n), "--k", str(k), "--beta", str(beta)]
+
+
+def run(command):
+    """Runs a lesson, shows what it says, and returns whether it ended well."""
+    print("$", " ".join(command), flush=True)
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
+    print(done.stdout, done.stderr, sep="", flush=True)
+    if done.returncode != 0:
+        print(f"{command[0]} ended with status {done.returncode}: nothing was written.")
+    return done.returncode == 0
+
+
+def has_timeline(lesson):
+    help_text = subprocess.run([f"./{lesson}", "--help"], cwd=ROOT, text=True, capture_output=True)
+    return "--trace FILE" in help_text.stdout
+
+
+def trace(lesson, path):
+    """Writes the timeline of one SM; an older one stays when that fails."""
+    shape = [text for flag, size in zip("mnk", TRACE_SHAPE) for text in (f"--{flag}", str(size))]
+    return run([f"./{lesson}", *shape, "--check-only", "--trace", str(path), "--trace-sms", "1"])
 
 
 def main():
@@ -55,11 +110,7 @@ def main():
             for flags in runs(lesson):
                 command = [f"./{lesson}", *flags, "--rounds", str(arguments.rounds),
                            "--json", str(record)]
-                print("$", " ".join(command[:-2]), flush=True)
-                done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
-                print(done.stdout, done.stderr, sep="", flush=True)
-                if done.returncode != 0:
-                    print(f"{lesson} ended with status {done.returncode}: nothing was written.")
+                if not run(command):
                     return 1
                 lines.append(record.read_text().strip())
 
@@ -69,7 +120,9 @@ def main():
     path = folder / "ladder.jsonl"
     path.write_text("\n".join(lines) + "\n")
     print(f"{len(lines)} records in {path}")
-    return 0
+    traced = [lesson for lesson in arguments.lessons if has_timeline(lesson)]
+    traces = [trace(lesson, folder.resolve() / f"trace_{lesson}.json") for lesson in traced]
+    return 0 if all(traces) else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ metrics=$metrics,smsp__inst_executed.sum
 metrics=$metrics,sm__warps_active.avg.pct_of_peak_sustained_active
 metrics=$metrics,smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio
 metrics=$metrics,smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio
-metrics=$metrics,dram__bytes_read.sum,lts__t_sectors_op_read.sum
+metrics=$metrics,dram__bytes_read.sum,lts__t_sectors_op_read.sum,l1tex__m_xbar2l1tex_read_bytes.sum
 
 profile() {
   echo "$ ./$*"
@@ -31,4 +31,8 @@ profile lesson01 --walk rotated
 for tile in 64x64 64x128 64x256 128x128; do
   profile lesson02 --tile $tile
   profile lesson03 --tile $tile
+done
+for lesson in lesson04 "lesson04 --stages 4" lesson05 "lesson06 --consumers 1" lesson06 lesson07 \
+    lesson08; do
+  profile $lesson
 done

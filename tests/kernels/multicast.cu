@@ -22,6 +22,7 @@
 #include "common/ptx/descriptor.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
+#include "common/ptx/named_barrier.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "tests/kernels/ptx_extra.cuh"

@@ -3,48 +3,12 @@
 
 #include <cuda.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "common/ptx/address.cuh"
 #include "common/ptx/mbarrier.cuh"
-#include "common/ptx/wgmma.cuh"
 
 namespace ptx {
-
-// ---- Registers. PTX ISA 9.7.19.5.
-
-/// Gives registers back to the CTA's pool, down to `count` a thread; a whole warpgroup runs this.
-template <int count>
-__device__ inline void registers_decrease() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
-}
-
-/// Takes registers from the CTA's pool, up to `count` a thread, and waits until they are there.
-template <int count>
-__device__ inline void registers_increase() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
-}
-
-// ---- wgmma. PTX ISA 9.7.15.7.1.
-
-/// As wgmma_fence(). The empty asm statements cost no instruction: without them the compiler may
-/// move what it writes to the accumulators, such as zeros, to behind the fence.
-template <std::size_t blocks, std::size_t count>
-__device__ inline void wgmma_fence(float (&accumulators)[blocks][count]) {
-#pragma unroll
-  for (std::size_t i = 0; i < blocks * count; ++i) {
-    asm volatile("" : "+f"(accumulators[i / count][i % count])::"memory");
-  }
-  wgmma_fence();
-}
-
-// ---- Barriers of some of a CTA's warps. PTX ISA 9.7.13.1.
-
-/// Waits until `threads` threads, in whole warps, have come to barrier `id` (0 is __syncthreads).
-__device__ inline void named_barrier_sync(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
 
 // ---- Clusters. PTX ISA 9.7.13.3 (barrier.cluster), 9.7.9.23 (mapa).
 
@@ -90,12 +54,6 @@ __device__ inline float load_peer(std::uint32_t address) {
 
 // ---- mbarrier. PTX ISA 9.7.13.15.
 
-/// Arrives once, and releases what this thread has done to the threads of its CTA that wait.
-__device__ inline void mbarrier_arrive(Mbarrier& barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier))
-               : "memory");
-}
-
 /// Arrives once on the `barrier` of CTA `rank`, and releases to the threads of the cluster.
 __device__ inline void mbarrier_arrive_peer(Mbarrier& barrier, std::uint32_t rank) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(
@@ -130,40 +88,6 @@ __device__ inline void tma_load_2d_multicast(void* shared, const CUtensorMap& ma
       ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
       "l"(&map), "r"(column), "r"(row), "r"(shared_address(&barrier)), "h"(ctas)
       : "memory");
-}
-
-/// Starts the copy of one box from shared memory to the tensor; what lies outside the tensor is
-/// left out. It belongs to the bulk group that this thread commits next.
-__device__ inline void tma_store_2d(const CUtensorMap& map, int column, int row,
-                                    const void* shared) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
-          &map),
-      "r"(column), "r"(row), "r"(shared_address(shared))
-      : "memory");
-}
-
-/// Closes a group: all bulk stores that this thread has issued since the last commit.
-__device__ inline void bulk_commit() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-/// Waits until at most `pending` of this thread's latest groups still read their sources.
-template <int pending>
-__device__ inline void bulk_wait_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// ---- Fragments. PTX ISA 9.7.14.5.16 (stmatrix).
-
-/// Stores four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix
-/// l / 8 (16 bytes), and in value[i] the two elements of matrix i in row l / 4, columns 2 (l % 4)
-/// and up: what a wgmma leaves in a thread's accumulators.
-__device__ inline void stmatrix_x4(void* row, const std::uint32_t (&value)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                   shared_address(row)),
-               "r"(value[0]), "r"(value[1]), "r"(value[2]), "r"(value[3])
-               : "memory");
 }
 
 // ---- Flags in global memory. PTX ISA 9.7.9.8 (ld), 9.7.13.6 (red), 9.7.13.5 (atom).

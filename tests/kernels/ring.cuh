@@ -18,10 +18,12 @@
 #include "common/ptx/address.cuh"
 #include "common/ptx/descriptor.h"
 #include "common/ptx/fence.cuh"
+#include "common/ptx/matrix.cuh"
 #include "common/ptx/mbarrier.cuh"
+#include "common/ptx/named_barrier.cuh"
+#include "common/ptx/registers.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/wgmma.cuh"
-#include "tests/kernels/ptx_extra.cuh"
 
 namespace kernels {
 

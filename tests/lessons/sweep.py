@@ -1,0 +1,170 @@
+"""The problems that each lesson is held to on the emulator: k-tiles around the number of its
+stages, tails in M, N and K, few and many tiles, coefficients, pitches, every value of every knob.
+"""
+
+import itertools
+from typing import NamedTuple
+
+TILE_K = 64
+EMULATED_SMS = 4
+
+
+class Config(NamedTuple):
+    """A lesson with some of its knobs: what these make of its tile and its stages."""
+
+    lesson: str
+    knobs: dict
+    tile: tuple  # rows, columns of D that a CTA computes at once
+    stages: int = 1
+
+    @property
+    def flags(self):
+        """The knobs as a command line has them."""
+        return tuple(
+            text for knob, value in self.knobs.items() for text in (f"--{knob}", str(value))
+        )
+
+
+class Case(NamedTuple):
+    """A command line."""
+
+    lesson: str
+    flags: tuple
+    in_sample: bool  # whether `make test` has it
+
+    def __str__(self):
+        return " ".join([self.lesson, *map(str, self.flags)])
+
+
+class Form(NamedTuple):
+    """M and N in tiles, less `tails` elements; coefficients; pitches."""
+
+    tiles: tuple
+    tails: tuple = (0, 0)
+    flags: tuple = ()
+    pitched: bool = False
+
+
+FORMS = [
+    Form(tiles=(1, 1)),
+    Form(tiles=(1, 1), tails=(57, 55)),  # N is no multiple of 8
+    Form(tiles=(3, 1), tails=(5, 0), flags=("--beta", 1)),  # odd, fewer tiles than SMs
+    Form(tiles=(1, 3), tails=(0, 3), flags=("--alpha", -0.5, "--beta", 2)),
+    Form(tiles=(1, EMULATED_SMS + 1), tails=(63, 16)),  # odd, more tiles than SMs
+    Form(tiles=(2, 1), tails=(0, 8), flags=("--alpha", 0, "--beta", 2)),
+    Form(tiles=(3, 3), tails=(1, 1), flags=("--beta", 1)),
+    Form(tiles=(1, 2), tails=(9, 20), flags=("--beta", -1), pitched=True),
+    Form(tiles=(EMULATED_SMS + 2, 1), tails=(17, 40)),
+]
+
+
+def k_tile_counts(stages):
+    """Nothing, one, two; around one lap of the ring, and around two; 9."""
+    return sorted({0, 1, 2, stages - 1, stages, stages + 1, 2 * stages + 1, 9})
+
+
+def flags_of(config, form, k_tiles, k_tail):
+    """The command line of a case; K is `k_tail` less than whole k-tiles."""
+    m, n = (
+        max(1, tiles * tile - tail)
+        for tiles, tile, tail in zip(form.tiles, config.tile, form.tails)
+    )
+    k = max(0, k_tiles * TILE_K - k_tail)
+    flags = [*config.flags, "--m", m, "--n", n, "--k", k, *form.flags]
+    if form.pitched:
+
+        def pitch(row):
+            return (row + 7) // 8 * 8 + 8
+
+        flags += ["--lda", pitch(k), "--ldb", pitch(k) + 8, "--ldc", pitch(n), "--ldd", pitch(n)]
+    return tuple(flags)
+
+
+def tile_of(text):
+    return tuple(map(int, text.split("x")))
+
+
+def naive(walk="rotated", patch="4x8"):
+    rows, columns = tile_of(patch)
+    return Config("lesson01", {"walk": walk, "patch": patch}, (8 * rows, columns))
+
+
+def one_buffer(lesson, tile="128x128"):
+    """Lessons 02 and 03."""
+    return Config(lesson, {"tile": tile}, tile_of(tile))
+
+
+def ring_buffer(stages=2, tile="128x128"):
+    return Config("lesson04", {"stages": stages, "tile": tile}, tile_of(tile), stages)
+
+
+def warp_specialization(stages=3, lag=1):
+    return Config("lesson05", {"stages": stages, "lag": lag}, (128, 128), stages)
+
+
+def setmaxnreg(consumers=1, switch="on"):
+    tile, stages = {1: ((128, 128), 3), 2: ((256, 192), 4), 3: ((192, 200), 4)}[consumers]
+    return Config("lesson06", {"consumers": consumers, "setmaxnreg": switch}, tile, stages)
+
+
+def cooperative(tile="128x256", band=8):
+    return Config("lesson07", {"tile": tile, "band": band}, tile_of(tile), stages=4)
+
+
+def ping_pong(tile="128x128", band=8):
+    stages = {"64x128": 8, "64x256": 4, "128x128": 6, "128x184": 4, "128x200": 5}[tile]
+    return Config("lesson08", {"tile": tile, "band": band}, tile_of(tile), stages)
+
+
+def configs():
+    """Of each lesson the default knobs, then others, so that each value of each knob is there."""
+    patches = ("1x32", "2x16", "4x8")
+    walks = [(walk, patch) for walk in ("element", "chunk", "rotated") for patch in patches]
+    one_buffers = ("128x128", "64x64", "64x128", "64x256")
+    rings = [(stages,) for stages in (1, 3, 4, 5, 6, 7)] + [(2, "64x128"), (8, "64x128")]
+    lags = [(1, 0), (2, 1), (3, 0), (3, 2), (4, 3), (5, 1), (6, 2), (7, 3)]
+    registers = [(1, "off"), (2, "on"), (2, "off"), (3, "on"), (3, "off")]
+    return {
+        "lesson01": [naive(), *(naive(*knobs) for knobs in walks if knobs != ("rotated", "4x8"))],
+        "lesson02": [one_buffer("lesson02", tile) for tile in one_buffers],
+        "lesson03": [one_buffer("lesson03", tile) for tile in one_buffers],
+        "lesson04": [ring_buffer(), *(ring_buffer(*knobs) for knobs in rings)],
+        "lesson05": [warp_specialization(), *(warp_specialization(*knobs) for knobs in lags)],
+        "lesson06": [setmaxnreg(), *(setmaxnreg(*knobs) for knobs in registers)],
+        "lesson07": [
+            cooperative(),
+            cooperative("256x128"),
+            *(cooperative(band=band) for band in (1, 4, 16)),
+        ],
+        "lesson08": [
+            ping_pong(),
+            *(ping_pong(tile) for tile in ("64x128", "64x256", "128x184", "128x200")),
+            *(ping_pong(band=band) for band in (1, 4, 16)),
+        ],
+    }
+
+
+def cases_of(default, *others):
+    """With the default knobs each k-tile count in each form; with the other values of the knobs
+    some counts, each in another form. K has a tail every second time."""
+    forms = itertools.cycle(FORMS)
+    tails = itertools.cycle((0, 7))
+
+    def case(config, k_tiles, form, in_sample):
+        flags = flags_of(config, form, k_tiles, next(tails))
+        return Case(config.lesson, flags, in_sample)
+
+    for number, k_tiles in enumerate(k_tile_counts(default.stages)):
+        sampled = FORMS[4 * number % len(FORMS)]
+        for form in FORMS:
+            yield case(default, k_tiles, form, form == sampled)
+    for number, config in enumerate(others):
+        counts = sorted({1, config.stages + 1, 2 * config.stages + 1})
+        for i, k_tiles in enumerate(counts):
+            in_sample = i == (number + number // 3) % len(counts)  # by and by, each form
+            yield case(config, k_tiles, next(forms), in_sample)
+
+
+def cases():
+    """All cases of all lessons."""
+    return [case for own in configs().values() for case in cases_of(*own)]

@@ -1,0 +1,51 @@
+"""Which kernels are mutated, and how each is run. A new lesson joins by a row of KERNELS."""
+
+import pathlib
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Kernel(NamedTuple):
+    """One instantiation, as a program runs it that takes a lesson's flags."""
+
+    name: str  # as tables and survivors.txt have it
+    command: tuple  # the program and the flags that choose the instantiation
+    ptx: str  # what the program is made of
+    sizes: tuple  # (m, n, k), each run under every schedule
+    launches: int = 1  # one after the other; 2 where a launch leaves something to the next
+
+
+def lesson(number, sizes, launches=1, **knobs):
+    """The right variant of a lesson, at these knobs."""
+    flags = [word for knob, value in knobs.items() for word in (f"--{knob}", value)]
+    name = " ".join([f"lesson{number:02}", *flags]).replace("--", "")
+    command = (f"./lesson{number:02}", "--device", "emulator", "--check-only", *flags)
+    return Kernel(name, command, f"build/lesson{number:02}.ptx", sizes, launches)
+
+
+def test_kernel(name, source, sizes, variant="none", launches=1):
+    """A right kernel of tests/kernels/SOURCE.cu; `variant` is its enumerator of Break."""
+    shown = name if variant == "none" else f"{name} {variant}"
+    command = ("build/run_kernel", name, "--variant", variant)
+    return Kernel(shown, command, f"build/tests/kernels/{source}.ptx", sizes, launches)
+
+
+# Tails in every direction, several CTAs, and so many steps along K that a ring goes around more
+# often than a barrier has arrivals: a count that is off by one shows when it adds up to a whole
+# phase. Lesson 01 is not here: its threads have nothing to tell each other.
+KERNELS = (
+    lesson(0, [(0, 0, 0)], width="64"),  # has problems of its own
+    lesson(2, [(72, 72, 200)], tile="64x64"),
+    lesson(2, [(136, 72, 200)], tile="128x128"),
+    lesson(3, [(72, 72, 264)], tile="64x64"),
+    lesson(3, [(136, 72, 264)], tile="128x128"),
+    test_kernel("ring<1, 2>", "ring", [(136, 72, 776)]),
+    test_kernel("ring<2, 3>", "ring", [(136, 136, 1160)]),
+    test_kernel("multicast<2>", "multicast", [(130, 64, 1160)]),
+    test_kernel("multicast<4>", "multicast", [(130, 64, 1160)]),
+    test_kernel("multicast<2>", "multicast", [(130, 64, 1160)], variant="producer_leaves"),
+    test_kernel("multicast<2>", "multicast", [(130, 64, 1160)], variant="relaxed_sync"),
+    test_kernel("split_k<false>", "split_k", [(17, 9, 200)], launches=2),
+    test_kernel("split_k<true>", "split_k", [(17, 9, 200)], launches=2),
+)

@@ -1,0 +1,112 @@
+"""Reads what mutations need of a PTX text: its entries, and where their instructions come from."""
+
+import functools
+import math
+import pathlib
+import re
+from typing import NamedTuple, Optional
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_ENTRY = re.compile(r"^(?:\.\w+ )*\.entry (\w+)", re.M)
+_BOUNDS = re.compile(r"^\.(?:maxntid|reqntid) ([\d, ]+)", re.M)
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.M)
+_LOC = re.compile(r"^\s*\.loc\s+(\d+) (\d+) \d+(?:.*inlined_at (\d+) (\d+) \d+)?")
+_INSTRUCTION = re.compile(
+    r"(?:^|(?<=[;{}:]))[ \t]*(?P<guard>@!?[%\w$]+[ \t]+)?(?P<opcode>[a-z][\w.:]*)"
+    r"(?:[ \t]+(?P<operands>[^;]*))?;"
+)
+
+
+class Instruction(NamedTuple):
+    """`begin` and `end` delimit it in the text of the module, guard and semicolon included."""
+
+    begin: int
+    end: int
+    guard: str  # "@%p1 " or ""
+    opcode: str
+    operands: tuple  # of text
+    source: str  # the CUDA line, without blanks and comments
+    threads: Optional[int]  # of the CTA, by the launch bounds of the entry
+
+
+class Module:
+    """A PTX text, cut at its entries."""
+
+    def __init__(self, text):
+        self._text = text
+        self._entries = {
+            match[1]: (match.start(), _end_of_body(text, match.end()))
+            for match in _ENTRY.finditer(text)
+        }
+        self._files = {int(number): path for number, path in _FILE.findall(text)}
+
+    def with_entries(self, names):
+        """The text without all other entries."""
+        kept, at = [], 0
+        for name, (begin, end) in self._entries.items():
+            if name not in names:
+                kept.append(self._text[at:begin])
+                at = end
+        return "".join([*kept, self._text[at:]])
+
+    def instructions(self):
+        """The instructions of all entries, in order."""
+        for begin, end in self._entries.values():
+            yield from self._instructions_between(begin, end)
+
+    def _instructions_between(self, begin, end):
+        entry_file, source = None, ""
+        bounds = _BOUNDS.search(self._text, begin, end)
+        threads = math.prod(map(int, re.findall(r"\d+", bounds[1]))) if bounds else None
+        for line in re.finditer(r".*\n", self._text[begin:end]):
+            code = line[0].split("//")[0].rstrip("\n")
+            if place := _LOC.match(code):
+                file, number, caller_file, caller_number = (int(x or 0) for x in place.groups())
+                entry_file = entry_file or file
+                # What was inlined from another file is known by the line that calls it: the last
+                # one, where the call stands in another file, too.
+                if caller_file and file != entry_file:
+                    if caller_file != entry_file:
+                        continue
+                    file, number = caller_file, caller_number
+                source = _source_line(self._files[file], number) or source  # line 0: nobody's
+                continue
+            for found in _INSTRUCTION.finditer(code):
+                yield Instruction(
+                    begin + line.start() + found.start(),
+                    begin + line.start() + found.end(),
+                    found["guard"] or "",
+                    found["opcode"],
+                    _split(found["operands"] or ""),
+                    source,
+                    threads,
+                )
+
+
+def _end_of_body(text, at):
+    """The position behind the closing brace; comments have no braces in nvcc's PTX."""
+    depth = 0
+    for brace in re.compile(r"[{}]").finditer(text, at):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    raise ValueError("The PTX ends within an entry.")
+
+
+def _split(operands):
+    """The operands between the commas that are in no brackets or braces."""
+    parts = re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,])+", operands)
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _source_line(path, number):
+    lines = _lines(path)
+    return lines[number - 1].split("//")[0].strip() if 0 < number <= len(lines) else ""
+
+
+@functools.cache
+def _lines(path):
+    """Of a file of the repository, wherever that was when the PTX was made; others have none."""
+    own = re.search(r"(?:lessons|common|tests)/.*", path)
+    file = _ROOT / own[0] if own else None
+    return file.read_text(encoding="utf-8").splitlines() if file and file.is_file() else []
