@@ -137,7 +137,7 @@ void Checker::cta_begins(std::uint32_t cta) {
 void Checker::lanes_exit(const Site& site) {
   WarpState& warp = state_->warp_of(site);
   state_->check_exit(warp, site);
-  warp.clocks.release(site.lanes, warp.cta->at_exit, Transfer::order());
+  warp.clocks.release(site.lanes, warp.cta->at_exit);
   warp.clocks.exit(site.lanes);
 }
 
@@ -212,19 +212,7 @@ void Checker::State::check_end(CtaState& cta) {
     }
     check_balance(log, cta, barrier);
   }
-  for (const RemoteAccess& access : cta.remote_accesses) {
-    const Moment& moment = access.moment;
-    Witness exit(0, 0, 0);
-    exit.add(cta.at_exit);
-    if (exit.knows(Known::order, cta.cluster->number, moment.warp, moment.lanes, moment.time)) {
-      continue;
-    }
-    log.add("exited-target", access.site, {}, [&] {
-      return "accesses shared memory of CTA " + std::to_string(cta.index) +
-             ", whose threads may all have exited by then: nothing makes one of them wait until "
-             "this has happened. A barrier of the cluster must stand between the two.";
-    });
-  }
+  check_remote_accesses(cta);
 }
 
 void Checker::State::check_balance(FindingLog& into, const CtaState& cta,

@@ -241,7 +241,7 @@ void Checker::State::read_by_async(Operation& operation, const CtaState* cta, st
     const Witness witness = issuer_of(operation);
     const std::string_view rule = rule_of_read(witness, cta != nullptr, stamp.bytes, earlier);
     if (!rule.empty()) {
-      report_read(operation, operation.site, cta, address, stamp.bytes, earlier, rule);
+      report_read(operation, operation.site, witness, cta, address, stamp.bytes, earlier, rule);
     } else if (is_all_ordered(witness, earlier, Known::data) &&
                is_all_ordered(witness, earlier, proxy)) {
       operation.seen_writes.add(earlier);
@@ -292,7 +292,7 @@ void Checker::State::check_wgmma_read(const Operation& operation, CtaState& cta,
     if (!rule.empty()) {
       Site site = operation.site;
       site.warp = static_cast<std::uint16_t>(site.warp / 4 * 4 + i);
-      report_read(operation, site, &cta, address, bytes, earlier, rule);
+      report_read(operation, site, witness, &cta, address, bytes, earlier, rule);
     }
     all_see = all_see && rule.empty() && is_all_ordered(witness, earlier, Known::data) &&
               is_all_ordered(witness, earlier, Known::proxy_shared);
@@ -328,9 +328,9 @@ std::string_view Checker::State::rule_of_read(const Witness& witness, bool share
   return shared ? "shared-race" : "global-race";
 }
 
-void Checker::State::report_read(const Operation& operation, const Site& site, const CtaState* cta,
-                                 std::uint64_t address, ByteMask bytes, const Stamp& earlier,
-                                 std::string_view rule) {
+void Checker::State::report_read(const Operation& operation, const Site& site,
+                                 const Witness& witness, const CtaState* cta, std::uint64_t address,
+                                 ByteMask bytes, const Stamp& earlier, std::string_view rule) {
   const auto offset = static_cast<std::uint32_t>(address + std::countr_zero(bytes));
   log.add(rule, site, cta != nullptr ? log.shared(offset) : Subject{}, [&] {
     const std::string what = description(operation, cta, offset, "reads") + ", ";
@@ -340,10 +340,13 @@ void Checker::State::report_read(const Operation& operation, const Site& site, c
              "thread that issued it comes before.";
     }
     if (rule == "read-before-landed") {
+      const bool knows = is_ordered(witness, earlier, bytes, Known::order);
       const std::string phase = landing_phase(earlier, *cta);
-      return what + "where " + copy_text(earlier) + ": no thread of warp " +
-             std::to_string(site.warp) + " has waited for " +
-             (phase.empty() ? "the copy's mbarrier" : phase) + ".";
+      const std::string warp = "warp " + std::to_string(site.warp);
+      return what + "where " + copy_text(earlier, knows) + ": " +
+             (knows ? warp + " " + known_by_relaxed(phase)
+                    : "no thread of " + warp + " has waited for " + phase) +
+             ".";
     }
     const std::string writer = what + "which " + party(earlier, bytes) + " writes at " +
                                log.place(*earlier.instruction) + ": ";
@@ -452,8 +455,7 @@ void Checker::State::report_overwrite(const Operation& operation, const CtaState
     const std::string place = log.place(*earlier.instruction);
     if (rule == "write-while-landing") {
       const std::string phase = landing_phase(earlier, *cta);
-      return what + "where " + copy_text(earlier) + ": it is not ordered after " +
-             (phase.empty() ? "the phase that the copy reports to" : phase) + ".";
+      return what + "where " + copy_text(earlier) + ": it is not ordered after " + phase + ".";
     }
     if (rule == "overwritten-while-store-reads") {
       if (earlier.by != By::bulk_store) {

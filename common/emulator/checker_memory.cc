@@ -226,8 +226,10 @@ bool Checker::State::is_ordered(const Witness& witness, const Stamp& stamp, Byte
       return witness.knows(kind, stamp.cluster, stamp.who, stamp.lanes_at(bytes), stamp.time);
     case By::copy_in_flight:
       return false;
-    case By::copy_landed:
-      return witness.fact(Known::order, stamp.cluster, stamp.who) >= stamp.time;
+    case By::copy_landed: {
+      const Known phase = kind == Known::data ? Known::data : Known::order;
+      return witness.fact(phase, stamp.cluster, stamp.who) >= stamp.time;
+    }
     case By::bulk_store:
       break;
   }
@@ -251,7 +253,9 @@ bool Checker::State::both_strong(const ThreadAccess& access, const Stamp& earlie
 
 LaneMask Checker::State::find_unordered(const ThreadAccess& access, const Chunk& chunk,
                                         const Stamp& earlier, bool earlier_reads) const {
-  const Known kind = earlier_reads ? Known::order : Known::data;
+  // That a read has been executed does not make it certain that it is over.
+  const bool must_be_certain = !earlier_reads || (options.strict && earlier.by == By::thread);
+  const Known kind = must_be_certain ? Known::data : Known::order;
   WarpState& warp = access.warp;
   const Witness common = warp.clocks.common_witness();
   if (is_ordered(common, earlier, chunk.bytes, kind)) {
@@ -355,13 +359,21 @@ void Checker::State::report_conflict(const ThreadAccess& access, const Chunk& ch
 
   switch (earlier.by) {
     case By::thread: {
-      const bool weakly = !earlier_reads && is_ordered(access.warp.clocks.witness(lane), earlier,
-                                                       bytes, Known::order);
+      const bool weakly =
+          is_ordered(access.warp.clocks.witness(lane), earlier, bytes, Known::order);
       const bool narrow = access.stamp.strength != 0 && earlier.is_strong();
       if (!weakly && !narrow) {
         return log.add(shared ? "shared-race" : "global-race", site, subject, [&] {
           return what() + " that " + party(earlier, bytes) + " " + std::string(did) + " at " +
                  log.place(*earlier.instruction) + ": nothing orders the two.";
+        });
+      }
+      if (earlier_reads && weakly) {
+        return log.add("relaxed-order", site, subject, [&] {
+          return what() + " that " + party(earlier, bytes) + " reads at " +
+                 log.place(*earlier.instruction) +
+                 ". One comes before the other, but what orders them is relaxed or its scope does "
+                 "not reach both threads: it says nothing of the read.";
         });
       }
       return log.add(shared ? "insufficient-scope" : "insufficient-flag", site, subject, [&] {
@@ -384,10 +396,12 @@ void Checker::State::report_conflict(const ThreadAccess& access, const Chunk& ch
       }
       return log.add(access.access == Access::write ? "write-while-landing" : "read-before-landed",
                      site, subject, [&] {
+                       const bool knows = is_ordered(access.warp.clocks.witness(lane), earlier,
+                                                     bytes, Known::order);
                        const std::string phase = landing_phase(earlier, *access.cta);
-                       return what() + " that " + copy_text(earlier) + ": " +
-                              (phase.empty() ? "it has not waited for the copy's mbarrier."
-                                             : "it has not waited for " + phase + ".");
+                       return what() + " that " + copy_text(earlier, knows) + ": it " +
+                              (knows ? known_by_relaxed(phase) : "has not waited for " + phase) +
+                              ".";
                      });
     case By::bulk_store:
       break;
@@ -406,9 +420,16 @@ void Checker::State::report_conflict(const ThreadAccess& access, const Chunk& ch
   });
 }
 
-std::string Checker::State::copy_text(const Stamp& stamp) const {
+std::string Checker::State::copy_text(const Stamp& stamp, bool is_known) const {
   return "the copy at " + log.place(*stamp.instruction) +
-         (stamp.by == By::copy_in_flight ? " is still writing" : " writes (by luck it is done)");
+         (stamp.by == By::copy_in_flight ? " is still writing"
+          : is_known                     ? " writes"
+                                         : " writes (by luck it is done)");
+}
+
+std::string Checker::State::known_by_relaxed(const std::string& phase) {
+  return "knows that " + phase +
+         " is complete, but only from a relaxed operation, which shows it no data";
 }
 
 std::string Checker::State::landing_phase(const Stamp& stamp, const CtaState& cta) const {
@@ -429,40 +450,7 @@ std::string Checker::State::landing_phase(const Stamp& stamp, const CtaState& ct
       if (barrier != nullptr) return text(*barrier, barrier->phase);
     }
   }
-  return {};
-}
-
-// ---- Memory of other CTAs.
-
-void Checker::State::note_remote(WarpState& warp, const Site& site, CtaState& cta) {
-  const Moment moment{warp.in_cluster, site.lanes, warp.clocks.time()};
-  const auto same = std::find_if(
-      cta.remote_accesses.begin(), cta.remote_accesses.end(), [&](const RemoteAccess& access) {
-        return access.moment.warp == moment.warp && access.moment.lanes == moment.lanes;
-      });
-  if (same == cta.remote_accesses.end()) {
-    cta.remote_accesses.push_back({moment, site});
-  } else {
-    *same = {moment, site};
-  }
-}
-
-void Checker::State::check_started(WarpState& warp, const Site& site, const CtaState& cta) {
-  const std::uint32_t bit = 1u << cta.rank;
-  if ((warp.started_peers & bit) != 0) return;
-  warp.started_peers |= bit;
-  const Witness witness = warp.clocks.witness();
-  for (const WarpState& other : cta.warps) {
-    for (int lane = 0; lane < warp_size; ++lane) {
-      if (witness.knows(Known::order, cta.cluster->number, other.in_cluster, lane_bit(lane), 1)) {
-        return;
-      }
-    }
-  }
-  log.add("peer-not-started", site, {}, [&] {
-    return "accesses shared memory of CTA " + std::to_string(cta.index) +
-           " without knowing that it has started: a barrier of the cluster must come first.";
-  });
+  return "the phase that the copy reports to";
 }
 
 }  // namespace emulator

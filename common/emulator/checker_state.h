@@ -163,6 +163,13 @@ struct WarpgroupState {
 struct RemoteAccess {
   Moment moment;
   Site site;
+  /// Of an mbarrier that it arrived at: the fact that counts its phases, and how many of them are
+  /// complete when the one of the arrival is.
+  struct Phase {
+    std::uint32_t fact;
+    std::uint32_t count;
+  };
+  std::optional<Phase> phase;
 };
 
 struct CtaState {
@@ -175,7 +182,7 @@ struct CtaState {
   std::array<NamedBarrierState, 16> named_barriers;
   std::vector<WarpState> warps;
   std::vector<WarpgroupState> warpgroups;
-  std::vector<RemoteAccess> remote_accesses;  ///< the last of each warp
+  std::vector<RemoteAccess> remote_accesses;  ///< the last of each warp, and its last arrival
   VectorClock at_exit;                        ///< what its threads knew when they exited
 };
 
@@ -339,8 +346,15 @@ struct Checker::State {
   void check_wgmmas(const ThreadAccess& access, const Chunk& chunk);
   /// Whether there are wgmmas of `cta` that the warp does not know to be complete.
   bool wgmmas_unfinished(const WarpState& warp, const CtaState& cta) const;
-  /// Notes an access to another CTA's memory or mbarrier, which must be there then.
-  void note_remote(WarpState& warp, const Site& site, CtaState& cta);
+
+  // ---- checker_cluster.cc: memory of other CTAs.
+
+  /// Notes an access to another CTA's memory or mbarrier, which must be there then. `barrier`: what
+  /// it arrives at, if that is what it does.
+  void note_remote(WarpState& warp, const Site& site, CtaState& cta,
+                   const MbarrierState* barrier = nullptr);
+  /// All accesses of others to the CTA's memory must be over when it ends.
+  void check_remote_accesses(const CtaState& cta);
   void check_started(WarpState& warp, const Site& site, const CtaState& cta);
 
   // ---- checker_async.cc: asynchronous operations.
@@ -376,8 +390,8 @@ struct Checker::State {
   /// operation read what `earlier` wrote; empty if none is.
   std::string_view rule_of_read(const Witness& witness, bool shared, ByteMask bytes,
                                 const Stamp& earlier) const;
-  void report_read(const Operation& operation, const Site& site, const CtaState* cta,
-                   std::uint64_t address, ByteMask bytes, const Stamp& earlier,
+  void report_read(const Operation& operation, const Site& site, const Witness& witness,
+                   const CtaState* cta, std::uint64_t address, ByteMask bytes, const Stamp& earlier,
                    std::string_view rule);
   /// Likewise if the operation overwrites what `earlier` wrote or reads.
   std::string_view rule_of_overwrite(const Witness& witness, bool shared, ByteMask bytes,
@@ -429,10 +443,13 @@ struct Checker::State {
   bool is_ordered(const Witness& witness, const Stamp& stamp, ByteMask bytes, Known kind) const;
   /// Likewise, but of all lanes where `stamp` is of threads: what KnownAccesses may remember.
   bool is_all_ordered(const Witness& witness, Stamp stamp, Known kind) const;
-  /// Which mbarrier and phase a copy to `cta` reports to: "phase 3 of `full`", empty if unknown.
+  /// Which mbarrier and phase a copy to `cta` reports to: "phase 3 of `full`".
   std::string landing_phase(const Stamp& stamp, const CtaState& cta) const;
-  /// "the copy at lesson03_tma.cu:74 is still writing" or "writes".
-  std::string copy_text(const Stamp& stamp) const;
+  /// "the copy at lesson03_tma.cu:74 is still writing" or "writes"; `is_known`: the reader knows
+  /// that it is done.
+  std::string copy_text(const Stamp& stamp, bool is_known = false) const;
+  /// "knows that ... is complete, but only ..." of somebody who may not read what has landed.
+  static std::string known_by_relaxed(const std::string& phase);
 };
 
 }  // namespace emulator

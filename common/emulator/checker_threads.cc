@@ -283,7 +283,7 @@ void Checker::mbarrier_arrive(const Site& site, std::uint32_t cta_index, std::ui
                         releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cta));
     return;
   }
-  state.note_remote(warp, site, cta);
+  state.note_remote(warp, site, cta, barrier);
   if (scope >= Scope::cluster) {
     warp.clocks.release(
         site.lanes, barrier->far_so_far,
@@ -300,7 +300,7 @@ void Checker::mbarrier_expect(const Site& site, std::uint32_t cta_index, std::ui
   WarpState& warp = state.warp_of(site);
   CtaState& cta = *state.ctas[cta_index];
   state.check_initialized(warp, site, cta, *barrier);
-  if (cta_index != site.cta) state.note_remote(warp, site, cta);
+  if (cta_index != site.cta) state.note_remote(warp, site, cta, barrier);
   barrier->bytes += bytes;
   barrier->last_expect = site;
 }

@@ -68,7 +68,7 @@ Slot InstructionDecoder::constant(std::uint64_t value, int bits) {
 }
 
 void InstructionDecoder::fail(const std::string& what) const {
-  throw PtxError(place(program_.module(), instruction_.location) + ": " +
+  throw PtxError(place_in_ptx(program_.module(), instruction_.location) + ": " +
                  std::string(instruction_.text) + " " + what + ".");
 }
 

@@ -114,7 +114,7 @@ std::uint32_t ProgramDecoder::function_index(const Function& function) {
 
 void ProgramDecoder::add_function(const Function& function) {
   if (function.instructions.empty()) {
-    throw PtxError(place(module_, function.location) + ": " + function.name +
+    throw PtxError(place_in_ptx(module_, function.location) + ": " + function.name +
                    " has no instructions.");
   }
   FunctionCode code;
@@ -128,8 +128,8 @@ void ProgramDecoder::add_function(const Function& function) {
   for (std::size_t i = 0; i < function.variables.size(); ++i) {
     const Variable& variable = function.variables[i];
     if (variable.space == Space::global || variable.space == Space::constant) {
-      throw PtxError(place(module_, function.location) + ": " + function.name + " declares " +
-                     variable.name +
+      throw PtxError(place_in_ptx(module_, function.location) + ": " + function.name +
+                     " declares " + variable.name +
                      " in .global or .const memory, which belongs at module scope.");
     }
     std::uint32_t offset = 0;

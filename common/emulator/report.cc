@@ -12,6 +12,12 @@ std::string place(const Module& module, const Location& location) {
   return path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(location.cuda_line);
 }
 
+std::string place_in_ptx(const Module& module, const Location& location) {
+  const std::string line = "PTX line " + std::to_string(location.ptx_line);
+  const std::string known = place(module, location);
+  return known == line ? line : known + " (" + line + ")";
+}
+
 std::string describe(const Module& module, const std::vector<Finding>& findings) {
   std::ostringstream text;
   for (const Finding& finding : findings) {

@@ -45,5 +45,7 @@ std::string describe(const Module& module, const std::vector<Finding>& findings)
 
 /// "lesson03_tma.cu:74" or "PTX line 372" without line information.
 std::string place(const Module& module, const Location& location);
+/// For what is wrong with the PTX itself: "lesson03_tma.cu:74 (PTX line 372)".
+std::string place_in_ptx(const Module& module, const Location& location);
 
 }  // namespace emulator

@@ -136,7 +136,8 @@ four warps.
 
 If the data were right in this run, they were so by luck. Look for: a missing wait; a wait with
 the parity of the last lap, which passes at once; an expect_tx that announces fewer bytes than
-the copies bring, so that the phase completes early.)",
+the copies bring, so that the phase completes early; a wait that says .relaxed, which tells that
+the phase is complete but shows nothing of what the copies wrote (without a word it acquires).)",
      "PTX ISA 9.7.9.25.1 (completion of asynchronous copies), 9.7.13.15.16 (mbarrier.test_wait)",
      !strict},
 
@@ -450,6 +451,19 @@ could still be on their way to the wait when the phase after is complete, and mi
 Threads of a warp are independent since Volta. Let only the elected lane wait, or put
 __syncwarp() behind the wait.)",
      "PTX ISA 9.7.13.15.16 (mbarrier.test_wait, .parity)", strict},
+
+    {"E44", "relaxed-order",
+     R"(A thread relies on another's accesses being over, and has been told so by a relaxed
+operation only: it overwrites what the other has read, or exits although the other has accessed
+the shared memory of its CTA.
+
+A relaxed arrival (mbarrier.arrive.relaxed, barrier.cluster.arrive.relaxed) says that the thread
+has come so far, and nothing of the loads and stores before it: the ISA gives no guarantee that
+they have been performed. A late load then sees the new value, or finds the CTA gone. The same
+goes for a relaxed wait, and for a scope that does not reach the other thread. In practice a load
+whose value has been used is over, but nothing promises it. Let the arrival release and the wait
+acquire: they do, unless they say .relaxed.)",
+     "PTX ISA 8.8 (release and acquire patterns), 9.7.13.3 (barrier.cluster, .relaxed)", strict},
 };
 
 std::string lower(std::string_view text) {

@@ -12,13 +12,13 @@ class Kernel(NamedTuple):
     name: str  # as tables and survivors.txt have it
     command: tuple  # the program and the flags that choose the instantiation
     ptx: str  # what the program is made of
-    sizes: tuple  # (m, n, k), each run under every schedule
+    sizes: tuple  # (m, n, k), each run under every schedule until a rule speaks
     launches: int = 1  # one after the other; 2 where a launch leaves something to the next
 
 
-def lesson(number, sizes, launches=1, **knobs):
-    """The right variant of a lesson, at these knobs."""
-    flags = [word for knob, value in knobs.items() for word in (f"--{knob}", value)]
+def lesson(number, sizes, launches=1, **settings):
+    """The right variant of a lesson, with these knobs and other flags."""
+    flags = [word for name, value in settings.items() for word in (f"--{name}", value)]
     name = " ".join([f"lesson{number:02}", *flags]).replace("--", "")
     command = (f"./lesson{number:02}", "--device", "emulator", "--check-only", *flags)
     return Kernel(name, command, f"build/lesson{number:02}.ptx", sizes, launches)
@@ -33,13 +33,20 @@ def test_kernel(name, source, sizes, variant="none", launches=1):
 
 # Tails in every direction, several CTAs, and so many steps along K that a ring goes around more
 # often than a barrier has arrivals: a count that is off by one shows when it adds up to a whole
-# phase. Lesson 01 is not here: its threads have nothing to tell each other.
+# phase. Lessons 07 and 08 have more tiles than the emulator's 4 SMs, and lesson 08 so many that
+# each consumer of a CTA gets three or more; without k-tiles, too, since then no wgmma orders the
+# lanes of a warp. Lesson 01 is not here: its threads have nothing to tell each other.
 KERNELS = (
     lesson(0, [(0, 0, 0)], width="64"),  # has problems of its own
     lesson(2, [(72, 72, 200)], tile="64x64"),
     lesson(2, [(136, 72, 200)], tile="128x128"),
     lesson(3, [(72, 72, 264)], tile="64x64"),
     lesson(3, [(136, 72, 264)], tile="128x128"),
+    lesson(4, [(136, 136, 840)], stages="3", tile="128x128"),
+    lesson(5, [(136, 136, 1600)], stages="5", lag="1"),
+    lesson(6, [(264, 200, 584)], consumers="2"),
+    lesson(7, [(264, 524, 456)], tile="128x256", beta="1"),
+    lesson(8, [(500, 772, 0), (500, 772, 456)], tile="128x128", beta="1"),
     test_kernel("ring<1, 2>", "ring", [(136, 72, 776)]),
     test_kernel("ring<2, 3>", "ring", [(136, 136, 1160)]),
     test_kernel("multicast<2>", "multicast", [(130, 64, 1160)]),

@@ -10,7 +10,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _ENTRY = re.compile(r"^(?:\.\w+ )*\.entry (\w+)", re.M)
 _BOUNDS = re.compile(r"^\.(?:maxntid|reqntid) ([\d, ]+)", re.M)
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.M)
-_LOC = re.compile(r"^\s*\.loc\s+(\d+) (\d+) \d+(?:.*inlined_at (\d+) (\d+) \d+)?")
+_LOC = re.compile(r"^\s*\.loc\s+(\d+ \d+ \d+)(?:.*inlined_at (\d+ \d+ \d+))?")
 _INSTRUCTION = re.compile(
     r"(?:^|(?<=[;{}:]))[ \t]*(?P<guard>@!?[%\w$]+[ \t]+)?(?P<opcode>[a-z][\w.:]*)"
     r"(?:[ \t]+(?P<operands>[^;]*))?;"
@@ -55,21 +55,16 @@ class Module:
             yield from self._instructions_between(begin, end)
 
     def _instructions_between(self, begin, end):
-        entry_file, source = None, ""
+        entry_file, source, callers = None, "", {}
         bounds = _BOUNDS.search(self._text, begin, end)
         threads = math.prod(map(int, re.findall(r"\d+", bounds[1]))) if bounds else None
         for line in re.finditer(r".*\n", self._text[begin:end]):
             code = line[0].split("//")[0].rstrip("\n")
-            if place := _LOC.match(code):
-                file, number, caller_file, caller_number = (int(x or 0) for x in place.groups())
-                entry_file = entry_file or file
-                # What was inlined from another file is known by the line that calls it: the last
-                # one, where the call stands in another file, too.
-                if caller_file and file != entry_file:
-                    if caller_file != entry_file:
-                        continue
-                    file, number = caller_file, caller_number
-                source = _source_line(self._files[file], number) or source  # line 0: nobody's
+            if found := _LOC.match(code):
+                place, caller = found.groups()
+                callers[place] = caller
+                entry_file = entry_file or place.split()[0]
+                source = self._source_of(place, entry_file, callers) or source  # line 0: nobody's
                 continue
             for found in _INSTRUCTION.finditer(code):
                 yield Instruction(
@@ -81,6 +76,18 @@ class Module:
                     source,
                     threads,
                 )
+
+    def _source_of(self, place, entry_file, callers):
+        """The CUDA line of a .loc. What was inlined from another file is known by the line that
+        calls it, through whatever files: `callers` has the last caller of each place."""
+        passed = set()
+        while place and place not in passed:
+            file, number, _ = place.split()
+            if file == entry_file:
+                return _source_line(self._files[int(file)], int(number))
+            passed.add(place)
+            place = callers.get(place)
+        return ""
 
 
 def _end_of_body(text, at):

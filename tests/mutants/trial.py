@@ -26,7 +26,8 @@ class Run(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A mutant under all schedules, and under the strict rules where the others kept silent."""
+    """A mutant under all schedules, and under the strict rules where the others kept silent. Where
+    a rule speaks, the runs are those of one size."""
 
     runs: tuple
     strict_runs: tuple = ()
@@ -75,14 +76,15 @@ class Bench:
 
     def try_out(self, mutant):
         """The Trial of a mutant."""
-        runs = self._run_all(mutant.text)
+        runs = self._run_until_caught(mutant.text)
         if any(run.rules for run in runs):
             return Trial(runs)
-        strict_runs = self._run_all(mutant.text, "--strict") if self._is_strictly_right else ()
+        strict = self._is_strictly_right
+        strict_runs = self._run_until_caught(mutant.text, "--strict") if strict else ()
         if any(run.rules for run in strict_runs):
             return Trial(runs, strict_runs)
-        is_reached = any(_TRAP in run.rules for run in self._run_all(mutant.probe))
-        return Trial(runs, strict_runs, is_reached)
+        probes = self._run_until_caught(mutant.probe)
+        return Trial(runs, strict_runs, any(_TRAP in run.rules for run in probes))
 
     def _entries_that_run(self, module):
         """The program refuses PTX without an entry that it launches: it is asked until it runs."""
@@ -98,10 +100,21 @@ class Bench:
             names.append(missing[1])
 
     def _run_all(self, text, *flags):
+        return sum((self._run_size(text, size, *flags) for size in self.kernel.sizes), ())
+
+    def _run_until_caught(self, text, *flags):
+        """The runs of the first size at which a rule speaks; of all sizes, if none does."""
+        all_runs = ()
+        for size in self.kernel.sizes:
+            runs = self._run_size(text, size, *flags)
+            if any(run.rules for run in runs):
+                return runs
+            all_runs += runs
+        return all_runs
+
+    def _run_size(self, text, size, *flags):
         return tuple(
-            self._run(text, *self._flags(size, schedule), *flags)
-            for size in self.kernel.sizes
-            for schedule in SCHEDULES
+            self._run(text, *self._flags(size, schedule), *flags) for schedule in SCHEDULES
         )
 
     def _flags(self, size, schedule):

@@ -1,6 +1,7 @@
 // Bulk stores, proxies, the registers of wgmma, tensor maps, and what is under way at exit.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/catch.h"
@@ -407,6 +408,29 @@ TEST_CASE("Threads must not touch bytes that a copy is writing", "[checker]") {
   s.wait(warp(1), full(0));
   s.at(6).load(warp(1), tile(0) + 256);
   CHECK(s.end() == Names{"read-before-landed", "write-while-landing"});
+}
+
+TEST_CASE("A thread that has waited with .relaxed must not read what a copy has brought",
+          "[checker]") {
+  const auto play_wait = [](Order order, bool fences) {
+    Script s;
+    const auto producer = lane(0, 0);
+    prepare(s);
+    s.at(2).expect(producer, full(0), stage_bytes);
+    s.arrive(producer, full(0));
+    s.land(s.at(3).copy(producer, {{0, tile(0), full(0)}}, stage_bytes));
+    s.wait(warp(1), full(0), Scope::cta, order);
+    if (fences) s.fence(warp(1), FenceKind::memory, Scope::cta);
+    s.at(4).load(warp(1), tile(0));
+    return std::pair(s.sentence(), s.end());
+  };
+  CHECK(play_wait(Order::acquire, false).second.empty());
+  CHECK(play_wait(Order::relaxed, true).second.empty());
+  const auto [sentence, names] = play_wait(Order::relaxed, false);
+  CHECK(names == Names{"read-before-landed"});
+  CHECK(sentence ==
+        "reads 4 bytes at `tile` that the copy at kernel.cu:3 writes: it knows that phase 0 of "
+        "`full[0]` is complete, but only from a relaxed operation, which shows it no data.");
 }
 
 // ---- Tensor maps in global memory.

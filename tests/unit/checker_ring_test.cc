@@ -9,6 +9,9 @@
 
 namespace {
 
+using emulator::FenceKind;
+using emulator::Order;
+using emulator::Scope;
 using script::empty;
 using script::full;
 using script::lane;
@@ -39,6 +42,8 @@ struct Ring {
   bool fences_init = true;
   bool syncs_after_init = true;
   bool waits_for_last = true;
+  Order wait_order = Order::acquire;  // of the waits for FULL
+  bool fences_after_wait = false;
   bool strict = false;
 };
 
@@ -86,7 +91,8 @@ class RingScript {
     script_.at(30);
     const bool waits = ring_.waits_for_full && (ring_.waits_for_last || k + 1 < tiles);
     for (int w = 4; waits && w < (ring_.one_warp_waits_for_full ? 5 : 8); ++w) {
-      script_.wait(warp(w), full(s));
+      script_.wait(warp(w), full(s), Scope::cta, ring_.wait_order);
+      if (ring_.fences_after_wait) script_.fence(warp(w), FenceKind::memory, Scope::cta);
     }
     const auto product = script_.at(31).wgmma(1, {tile(s)}, stage_bytes);
     if (ring_.releases_early) release(s);
@@ -172,6 +178,17 @@ TEST_CASE("A read before landing names the copy, the barrier, the phase and the 
                "the copy at kernel.cu:22 writes (by luck it is done): no thread "
                "of warp 4 has waited for phase 0 of `full[0]`") != std::string::npos;
   }));
+}
+
+TEST_CASE("A relaxed wait for FULL shows nothing of what the copy has brought", "[checker]") {
+  CHECK(always_finds({.wait_order = Order::relaxed}, "read-before-landed"));
+  CHECK(run({.wait_order = Order::relaxed, .fences_after_wait = true, .strict = true}).empty());
+
+  RingScript relaxed({.wait_order = Order::relaxed});
+  REQUIRE(relaxed.run() == Names{"read-before-landed"});
+  CHECK(relaxed.script().findings().front().sentence ==
+        "reads `tile` with wgmma, where the copy at kernel.cu:22 writes: warp 4 knows that phase 0 "
+        "of `full[0]` is complete, but only from a relaxed operation, which shows it no data.");
 }
 
 TEST_CASE("A producer that does not wait for EMPTY overwrites what wgmma reads", "[checker]") {

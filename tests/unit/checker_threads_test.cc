@@ -251,6 +251,24 @@ TEST_CASE("A relaxed wait needs a fence before the data are read", "[checker]") 
   CHECK(play(Order::relaxed, false) == Names{"insufficient-scope"});
 }
 
+TEST_CASE("A relaxed arrival does not say that a read is over, in strict mode", "[checker]") {
+  const auto play = [](Order arrival, Order waiting, bool strict) {
+    Script s(Shape{.strict = strict});
+    s.at(1).init(lane(0, 0), empty(0), 1);
+    s.store(lane(2, 0), out);
+    s.sync_cta();
+    s.at(2).load(lane(1, 0), out);
+    s.arrive(lane(1, 0), empty(0), -1, Scope::cta, arrival);
+    s.wait(lane(2, 0), empty(0), Scope::cta, waiting);
+    s.at(3).store(lane(2, 0), out);
+    return s.end();
+  };
+  CHECK(play(Order::release, Order::acquire, true).empty());
+  CHECK(play(Order::relaxed, Order::acquire, false).empty());
+  CHECK(play(Order::relaxed, Order::acquire, true) == Names{"relaxed-order"});
+  CHECK(play(Order::release, Order::relaxed, true) == Names{"relaxed-order"});
+}
+
 // ---- Clusters.
 
 TEST_CASE("Distributed shared memory is ordered by barriers of the cluster", "[checker]") {
@@ -281,6 +299,38 @@ TEST_CASE("A CTA must not exit while others may access its memory", "[checker]")
   };
   CHECK(play(true).empty());
   CHECK(play(false) == Names{"exited-target"});
+}
+
+TEST_CASE("A relaxed barrier of the cluster lets a CTA exit, except in strict mode", "[checker]") {
+  const auto play = [](Order last, bool fences, bool strict) {
+    Script s(Shape{.ctas = 2, .ctas_per_cluster = 2, .strict = strict});
+    s.at(1).store(warp(0, 1), out);
+    s.sync_cluster();
+    s.at(2).load(warp(0, 0), out, 4, 4, 1);
+    if (fences) s.fence(warp(0, 0), FenceKind::memory, Scope::cluster);
+    s.sync_cluster(last);
+    return s.end();
+  };
+  CHECK(play(Order::release, false, true).empty());
+  CHECK(play(Order::relaxed, true, true).empty());
+  CHECK(play(Order::relaxed, false, false).empty());
+  CHECK(play(Order::relaxed, false, true) == Names{"relaxed-order"});
+}
+
+TEST_CASE("A remote arrival is over when its phase is", "[checker]") {
+  const auto play = [](bool waits, Order arrival) {
+    Script s(Shape{.ctas = 2, .ctas_per_cluster = 2, .strict = true});
+    s.at(1).init(lane(0, 0, 1), full(0), 1);
+    s.init_fence(lane(0, 0, 1));
+    s.sync_cluster(Order::relaxed);
+    s.at(2).arrive(lane(0, 0, 0), full(0), 1, Scope::cta, arrival);
+    if (waits) s.wait(lane(0, 0, 1), full(0), Scope::cta, Order::relaxed);
+    s.sync_cluster(Order::relaxed);
+    return s.end();
+  };
+  CHECK(play(true, Order::relaxed).empty());
+  CHECK(play(true, Order::release).empty());
+  CHECK(play(false, Order::release) == Names{"relaxed-order"});
 }
 
 TEST_CASE("Data that threads hand over between CTAs need cluster scope on both sides",

@@ -8,6 +8,7 @@
 
 #include "tests/catch.h"
 #include "tests/unit/emulator_lab.h"
+#include "tests/unit/message.h"
 
 namespace {
 
@@ -508,4 +509,15 @@ TEST_CASE("what the table does not have is refused by name and line", "[emulator
       ".visible .entry other()\n{\n.reg .b32 %r<2>;\nfrobnicate.u32 %r0, %r1;\nret;\n}\n";
   REQUIRE(lab::finding(machine.launch(lab::kernel_text({}, "", "", odd), lab::geometry(1, 32))) ==
           "");
+}
+
+TEST_CASE("An instruction that can't be decoded is named by its CUDA line and its PTX line",
+          "[emulator]") {
+  const std::string ptx = lab::kernel_text({}, ".loc 1 9 3\nfrobnicate.u32 %r0, %r1;", "",
+                                           ".file 1 \"/course/lessons/a.cu\"\n");
+  const std::string message = tests::message_of<emulator::PtxError>([&] {
+    lab::Lab machine;
+    machine.launch(ptx, lab::geometry(1, 32));
+  });
+  CHECK(message.find("a.cu:9 (PTX line 15): frobnicate.u32 is not supported") == 0);
 }

@@ -57,7 +57,8 @@ TEST_CASE("Only what the ISA leaves in doubt is strict", "[rules]") {
     if (rule.strict_only) strict.insert(rule.name);
   }
   CHECK(strict == std::set<std::string_view>{"one-warp-waited", "overwrite-without-proxy-fence",
-                                             "store-of-unwritten", "lanes-left-behind"});
+                                             "store-of-unwritten", "lanes-left-behind",
+                                             "relaxed-order"});
 }
 
 TEST_CASE("A place is a CUDA line, or a PTX line without line information", "[rules]") {
@@ -66,6 +67,9 @@ TEST_CASE("A place is a CUDA line, or a PTX line without line information", "[ru
   CHECK(emulator::place(module, Location{372, 0, 74}) == "lesson03_tma.cu:74");
   CHECK(emulator::place(module, Location{372, -1, 0}) == "PTX line 372");
   CHECK(emulator::place(module, Location{372, 5, 74}) == "PTX line 372");
+  CHECK(emulator::place_in_ptx(module, Location{372, 0, 74}) ==
+        "lesson03_tma.cu:74 (PTX line 372)");
+  CHECK(emulator::place_in_ptx(module, Location{372, -1, 0}) == "PTX line 372");
 }
 
 TEST_CASE("Findings are described with id, name, place, role and sentence", "[rules]") {
