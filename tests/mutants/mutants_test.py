@@ -90,6 +90,10 @@ class Ptx(unittest.TestCase):
         found = [each for each in ptx.Module(text).instructions() if each.opcode == "bar.sync"]
         self.assertEqual([each.source for each in found], [lines[11].strip()] * 2)
 
+    def test_a_checkout_below_a_folder_with_the_name_of_one_of_ours(self):
+        line = ptx._source_line("/home/tests/copy/tests/kernels/ring.cu", 2)
+        self.assertEqual(line, '#include "tests/kernels/ring.cuh"')
+
     def test_the_threads_of_a_cta(self):
         threads = {each.opcode: each.threads for each in ptx.Module(TEXT).instructions()}
         self.assertEqual((threads["ret"], threads["trap"]), (512, None))

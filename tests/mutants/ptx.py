@@ -114,6 +114,6 @@ def _source_line(path, number):
 @functools.cache
 def _lines(path):
     """Of a file of the repository, wherever that was when the PTX was made; others have none."""
-    own = re.search(r"(?:lessons|common|tests)/.*", path)
-    file = _ROOT / own[0] if own else None
+    own = re.fullmatch(r"(?:.*/)?((?:lessons|common|tests)/.*)", path)
+    file = _ROOT / own[1] if own else None
     return file.read_text(encoding="utf-8").splitlines() if file and file.is_file() else []
