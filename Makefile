@@ -5,7 +5,7 @@ MAKEFLAGS += --jobs=$(shell nproc) --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
 .DEFAULT_GOAL := help
-.PHONY: help setup toolkit lessons test mutants fuzz test-gpu bench plots tables format clean FORCE
+.PHONY: help setup toolkit lessons test mutants fuzz test-gpu bench plots schedules tables format clean FORCE
 
 CXXFLAGS ?= -O2
 CUDAHOSTCXX ?= $(CXX)
@@ -194,6 +194,19 @@ plots: setup
 	@for sweep in stages lag k_sweep; do $(PYTHON) plots/sweeps.py --sweep $$sweep || exit; done
 	@for trace in $(wildcard plots/data/nvidia-h200/trace_lesson*.json plots/data/emulator/trace_lesson*.json); do \
 	    $(PYTHON) plots/timeline.py $$trace || exit; \
+	done
+	@for raster in n m; do \
+	    $(PYTHON) plots/schedule.py --view order plots/data/schedules/order_$${raster}_*.csv \
+	        -o docs/images/order_$$raster.png || exit; \
+	done
+	@$(PYTHON) plots/schedule.py --view pieces -o docs/images/schedule_stream_k.png \
+	    $(addprefix plots/data/schedules/,data_parallel.csv stream_k.csv hybrid.csv)
+
+## schedules: print again the schedules that the figures show, into plots/data
+schedules: lesson09 lesson11
+	@for file in plots/data/schedules/*.csv; do \
+	    command=$$(sed -n '1s/^# //p' $$file) && \
+	    { echo "# $$command" && $$command; } >$$file.new && mv $$file.new $$file || exit; \
 	done
 
 ## tables: write the tables of README.md and docs/ from plots/data

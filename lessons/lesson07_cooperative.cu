@@ -147,7 +147,8 @@ __global__ void __launch_bounds__(threads, 1)
     gemm::RingState write;
     tiles.for_each([&](gemm::TilePosition at) {
       const auto begin = track.now();
-      gemm::load_k_tiles(ring, write, map_a, map_b, at.row * tile_m, at.column * tile_n, k_tiles);
+      gemm::load_k_tiles(ring, write, map_a, map_b, at.row * tile_m, at.column * tile_n,
+                         {0, k_tiles});
       track.record(Span::load, at.row * tiles.columns + at.column, begin);
     });
   } else {

@@ -121,7 +121,7 @@ __device__ void load_operands(const CUtensorMap& map_a, const CUtensorMap& map_b
     if (tile.row == gemm::no_row) return;
     const auto begin = track.now();
     gemm::load_k_tiles(ring, write, map_a, map_b, tile.row * Config::tile_m,
-                       tile.column * Config::tile_n, k_tiles);
+                       tile.column * Config::tile_n, {0, k_tiles});
     track.record(Span::load, next.count - 1, begin);
   }
 }

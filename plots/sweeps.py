@@ -1,5 +1,5 @@
-"""Draws what turning one knob does: lesson 04's stages, lesson 05's lag, and K in lesson 07
-against lesson 08.
+"""Draws what turning one knob does: lesson 04's stages, lesson 05's lag, K in lesson 07 against
+lesson 08, lesson 09's orders of tiles, and the number of tiles in lessons 09 and 11.
 
 The table below the curves gives the TFLOP/s behind every point.
 """
@@ -22,18 +22,23 @@ _WHAT = "Share of cuBLAS's speed"
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """The runs of a curve, by what is on the x axis."""
+    """The runs of a curve, by what is on the x axis; of a library's curve, its times beside them."""
 
     name: str
     runs: dict
     colour: str
     is_dashed: bool = False
+    is_library: bool = False
+
+    def tflops(self, value):
+        run = self.runs[value]
+        return run.library.tflops if self.is_library else run.timed.tflops
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
     """A figure's curves and texts; `compared` holds pairs of curves, one of which is over the
-    other."""
+    other. The curves are of the share of cuBLAS's speed, or of the speed itself."""
 
     title: str
     subtitle: str
@@ -41,6 +46,12 @@ class Sweep:
     curves: list
     compared: list = dataclasses.field(default_factory=list)
     is_log: bool = False
+    is_even: bool = False  # the swept values stand at the same distance
+    of_speed: bool = False
+
+    def height(self, curve, value):
+        """Where a curve stands on the y axis."""
+        return curve.tflops(value) if self.of_speed else curve.runs[value].share
 
     @property
     def values(self):
@@ -127,7 +138,83 @@ def k_sweep(loaded):
     )
 
 
-SWEEPS = {"stages": stages, "lag": lag, "k_sweep": k_sweep}
+def orders(loaded):
+    """Lesson 09: a curve for each raster, at each shape at which both were measured."""
+    runs = [run for run in _of_lesson(loaded, 9) if run.problem.is_plain]
+    swept = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for run in runs:
+        knobs = dict(run.knobs)
+        if knobs.get("raster") in ("m", "n") and knobs.get("swizzle", "auto") != "auto":
+            swept[run.problem.shape][knobs["raster"]][_integer(run, "swizzle")] = run
+    shapes = [shape for shape in sorted(swept) if len(swept[shape]) == 2]
+    if not shapes:
+        raise loaded.nothing("run of lesson 09 along M and along N")
+    curves = [
+        Curve(
+            f"along {raster.upper()}, {results.shape_label(shape)}",
+            swept[shape][raster],
+            colour,
+            is_dashed=raster == "m",
+        )
+        for shape, colour in zip(shapes, itertools.cycle(picture.COLOURS))
+        for raster in ("n", "m")
+    ]
+    return Sweep(
+        title="What the order of the tiles is worth",
+        subtitle=f"{_WHAT} in lesson 09, persistent, by raster and swizzle",
+        x_label="swizzle, in tiles",
+        curves=curves,
+        is_log=True,
+    )
+
+
+def sawtooth(loaded):
+    """Lessons 09 and 11 at a growing number of tiles, one column of them."""
+    n, tile_m, k = 256, 128, 4096
+
+    def column(lesson):
+        return [
+            run
+            for run in _of_lesson(loaded, lesson)
+            if run.problem.is_plain
+            and run.problem.shape[1:] == (n, k)
+            and run.problem.m % tile_m == 0
+        ]
+
+    def by_tiles(runs):
+        return {run.problem.m // tile_m: run for run in runs}
+
+    persistent = column(9)
+    if not persistent:
+        raise loaded.nothing(f"run of lesson 09 at M×{n}×{k}")
+    cut = collections.defaultdict(list)
+    for run in column(11):
+        cut[dict(run.knobs).get("split")].append(run)
+    tiles = by_tiles(persistent)
+    curves = [
+        Curve("cuBLAS", tiles, picture.GREY, is_dashed=True, is_library=True),
+        Curve("09", tiles, picture.COLOURS[0]),
+    ]
+    for split, colour in zip(("data-parallel", "hybrid", "auto"), picture.COLOURS[1:]):
+        if cut[split]:
+            curves.append(Curve(f"11 {split}", by_tiles(cut[split]), colour))
+    return Sweep(
+        title="Waves of tiles",
+        subtitle=f"Tiles of {tile_m}×{n}, K = {k}; a wave is as many tiles as the GPU has SMs",
+        x_label="tiles, not to scale",
+        curves=curves,
+        is_even=True,
+        of_speed=True,
+    )
+
+
+SWEEPS = {
+    "stages": stages,
+    "lag": lag,
+    "k_sweep": k_sweep,
+    "orders": orders,
+    "sawtooth": sawtooth,
+}
 
 
 def _runs(sweep):
@@ -204,6 +291,8 @@ def draw(sweep):
 
 def _position(sweep, value):
     """Where a value stands on the x axis."""
+    if sweep.is_even:
+        return sweep.values.index(value)
     return math.log2(value) if sweep.is_log else value
 
 
@@ -220,13 +309,17 @@ def _axes(fig, sweep, bottom, height):
 
 
 def _draw_curves(axes, sweep):
-    shares = [run.share for run in _runs(sweep)]
-    _set_shares(axes, min(shares), max(shares))
-    axes.set_ylabel("share of cuBLAS's speed")
+    heights = [sweep.height(curve, value) for curve in sweep.curves for value in curve.runs]
+    if sweep.of_speed:
+        axes.set_ylim(0, 1.08 * max(heights))
+        axes.set_ylabel("TFLOP/s")
+    else:
+        _set_shares(axes, min(heights), max(heights))
+        axes.set_ylabel("share of cuBLAS's speed")
     axes.set_xlabel(sweep.x_label)
     axes.set_xticks([_position(sweep, value) for value in sweep.values], map(str, sweep.values))
     low, high = axes.get_ylim()
-    if low < 1 < high:
+    if low < 1 < high and not sweep.of_speed:
         axes.axhline(1, color=picture.INK, linewidth=1.2, linestyle=(0, (5, 3)))
         at = axes.get_yaxis_transform()
         axes.annotate("cuBLAS", (0, 1), (6, 4), xycoords=at, textcoords="offset points")
@@ -234,7 +327,7 @@ def _draw_curves(axes, sweep):
     for curve in sweep.curves:
         values = sorted(curve.runs)
         x = [_position(sweep, value) for value in values]
-        y = [curve.runs[value].share for value in values]
+        y = [sweep.height(curve, value) for value in values]
         style = {"linestyle": (0, (4, 2))} if curve.is_dashed else {}
         axes.plot(
             x, y, color=curve.colour, marker="o", markeredgecolor="white", clip_on=False, **style
@@ -281,7 +374,7 @@ def _draw_table(axes, sweep):
 
 
 def _tflops(curve, value):
-    return results.three_digits(curve.runs[value].timed.tflops) if value in curve.runs else "–"
+    return results.three_digits(curve.tflops(value)) if value in curve.runs else "–"
 
 
 def _ratio(over, under, value):

@@ -91,6 +91,7 @@ class CudaDevice final : public Device {
  private:
   using Seconds = std::chrono::duration<double>;
 
+  int resident_clusters_of(const LaunchShape& shape, const void* kernel) override;
   void launch_packed(const LaunchShape& shape, const void* kernel,
                      std::span<const Argument> arguments) override;
 
@@ -170,6 +171,40 @@ void CudaDevice::synchronize() {
   last_kernel_ = nullptr;
 }
 
+/// `cluster` must live as long as what is returned.
+cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaLaunchAttribute& cluster) {
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+  cudaLaunchConfig_t config{};
+  config.gridDim = to_dim3(shape.grid);
+  config.blockDim = to_dim3(shape.block);
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.attrs = &cluster;
+  config.numAttrs = volume(shape.cluster) > 1 ? 1 : 0;
+  return config;
+}
+
+/// With the program's own code also where a PTX file runs: what it takes of an SM is the same.
+int CudaDevice::resident_clusters_of(const LaunchShape& shape, const void* kernel) {
+  const std::string call = concat("of ", readable_name(kernel_name(kernel)));
+  check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(shape.shared_bytes)),
+             "cudaFuncSetAttribute " + call);
+  if (volume(shape.cluster) == 1) {
+    int ctas = 0;
+    check_call(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                   &ctas, kernel, static_cast<int>(volume(shape.block)), shape.shared_bytes),
+               "cudaOccupancyMaxActiveBlocksPerMultiprocessor " + call);
+    return ctas * properties_.sm_count;
+  }
+  cudaLaunchAttribute cluster{};
+  const cudaLaunchConfig_t config = launch_config(shape, cluster);
+  int clusters = 0;
+  check_call(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
+             "cudaOccupancyMaxActiveClusters " + call);
+  return clusters;
+}
+
 void CudaDevice::launch_packed(const LaunchShape& shape, const void* kernel,
                                std::span<const Argument> arguments) {
   Kernel& known = find_kernel(kernel, arguments);
@@ -182,14 +217,7 @@ void CudaDevice::launch_packed(const LaunchShape& shape, const void* kernel,
     addresses.push_back(const_cast<void*>(argument.address));
   }
   cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
-  cudaLaunchConfig_t config{};
-  config.gridDim = to_dim3(shape.grid);
-  config.blockDim = to_dim3(shape.block);
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.attrs = &cluster;
-  config.numAttrs = volume(shape.cluster) > 1 ? 1 : 0;
+  const cudaLaunchConfig_t config = launch_config(shape, cluster);
 
   // The status is all that kernel<<<...>>>() would leave for cudaGetLastError.
   const cudaError_t status = cudaLaunchKernelExC(&config, known.function, addresses.data());

@@ -123,7 +123,19 @@ class Device {
     launch_packed(shape, reinterpret_cast<const void*>(kernel), packed);
   }
 
+  /// How many clusters of such a launch the machine holds at a time. On a GPU fewer than SMs /
+  /// CTAs: a cluster lies within a GPC, and GPCs differ in size.
+  template <class... Parameters>
+  int resident_clusters(const LaunchShape& shape, void (*kernel)(Parameters...)) {
+    return resident_clusters_of(shape, reinterpret_cast<const void*>(kernel));
+  }
+
  protected:
+  /// On a machine without GPCs, where a CTA fills an SM.
+  virtual int resident_clusters_of(const LaunchShape& shape, const void*) {
+    const Extent& cluster = shape.cluster;
+    return properties().sm_count / static_cast<int>(cluster.x * cluster.y * cluster.z);
+  }
   virtual void launch_packed(const LaunchShape& shape, const void* kernel,
                              std::span<const Argument> arguments) = 0;
 };

@@ -40,17 +40,24 @@ struct Ring {
   }
 };
 
-/// The producer: loads `k_tiles` k-tiles of A from `row` on and of B from `column` on, each as soon
-/// as its stage is empty. One thread runs this; `write` goes on from tile to tile.
+/// Which k-tiles, and in which order: begin, begin + step, ...
+struct KTiles {
+  int begin, count;
+  int step = 1;
+};
+
+/// The producer: loads k-tiles of A from `row` on and of B from `column` on, each as soon as its
+/// stage is empty. One thread runs this; `write` goes on from tile to tile.
 template <class Ring>
 __device__ void load_k_tiles(const Ring& ring, RingState& write, const CUtensorMap& map_a,
-                             const CUtensorMap& map_b, int row, int column, int k_tiles) {
-  for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+                             const CUtensorMap& map_b, int row, int column, KTiles k_tiles) {
+  for (int i = 0; i < k_tiles.count; ++i) {
+    const int k = (k_tiles.begin + i * k_tiles.step) * tile_k;
     ptx::mbarrier_wait(ring.empty[write.index], write.phase ^ 1);
     ptx::Mbarrier& full = ring.full[write.index];
     ptx::mbarrier_arrive_expect_tx(full, Ring::stage_bytes);
-    ptx::tma_load_2d(ring.a(write.index), map_a, k_tile * tile_k, row, full);
-    ptx::tma_load_2d(ring.b(write.index), map_b, k_tile * tile_k, column, full);
+    ptx::tma_load_2d(ring.a(write.index), map_a, k, row, full);
+    ptx::tma_load_2d(ring.b(write.index), map_b, k, column, full);
     write.advance(Ring::stages);
   }
 }

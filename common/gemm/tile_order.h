@@ -20,4 +20,25 @@ HOST_DEVICE constexpr TilePosition tile_position(int index, int rows, int column
   return {first_row + within % height, within / height};
 }
 
+/// Along which dimension of D consecutive tiles lie.
+enum class Raster { along_m, along_n };
+
+/// An order of rows x columns tiles, in the terms of the field: along N, bands of `swizzle` rows of
+/// tiles are walked column by column; along M, bands of `swizzle` columns row by row. Swizzle 1 is
+/// a plain line.
+struct TileOrder {
+  int rows, columns;
+  Raster raster;
+  int swizzle;
+
+  HOST_DEVICE constexpr int tiles() const { return rows * columns; }
+
+  /// The place of tile `index` of tiles(): every place has one index.
+  HOST_DEVICE constexpr TilePosition at(int index) const {
+    if (raster == Raster::along_n) return tile_position(index, rows, columns, swizzle);
+    const TilePosition transposed = tile_position(index, columns, rows, swizzle);
+    return {transposed.column, transposed.row};
+  }
+};
+
 }  // namespace gemm

@@ -58,6 +58,19 @@ bool answer(const CommandLine& line, const Options& options, std::ostream& out) 
   return true;
 }
 
+void print_schedule(const Lesson& lesson, const Options& options, std::ostream& out) {
+  gemm::Problem problem{};
+  problem.m = options.m;
+  problem.n = options.n;
+  problem.k = options.alpha == 0 ? 0 : options.k;
+  out << "cta,number,row,column,k_begin,k_count,k_step\n";
+  if (problem.m == 0 || problem.n == 0) return;
+  for (const Work& work : lesson.list_work(problem, options.selection, options.print_schedule)) {
+    out << work.cta << ',' << work.number << ',' << work.row << ',' << work.column << ','
+        << work.k_begin << ',' << work.k_count << ',' << work.k_step << '\n';
+  }
+}
+
 std::unique_ptr<device::Device> open_device(const Options& options) {
   device::Request request{.choice = options.device,
                           .schedule = options.schedule.value_or(device::Schedule::fair),

@@ -18,6 +18,14 @@ struct Tile {
   int m = 1, n = 1;
 };
 
+/// What a CTA computes at a time: k-tiles of a tile of D, k_begin, k_begin + k_step, ...
+struct Work {
+  int cta, number;  ///< the CTA's first has number 0
+  int row, column;  ///< of the tile, in tiles
+  int k_begin, k_count;
+  int k_step = 1;
+};
+
 /// Enqueues one run of the lesson's kernel.
 using Launch = std::function<void()>;
 
@@ -40,6 +48,10 @@ struct Lesson {
   /// only with m, n > 0; k may be 0. Where the selection is traced(), the launch is that of the
   /// traced kernel.
   std::function<Launch(device::Device&, const gemm::Problem&, const Selection&)> prepare;
+  /// Lists, CTA by CTA and in their order, what they compute on a GPU on which `ctas` CTAs run at a
+  /// time. Called only with m, n > 0, and with nothing else of the problem but k. Empty: there is
+  /// no --print-schedule.
+  std::function<std::vector<Work>(const gemm::Problem&, const Selection&, int ctas)> list_work = {};
 };
 
 /// The body of a GEMM lesson's main(): parses, verifies, times beside cuBLAS, reports. Returns the
@@ -55,6 +67,9 @@ int guard(const std::string& program, const std::function<int()>& body);
 /// and
 /// --dump-ptx. Returns whether there was such a thing.
 bool answer(const CommandLine& line, const Options& options, std::ostream& out);
+
+/// Does what --print-schedule asks for: who computes what, as CSV, on `out`.
+void print_schedule(const Lesson& lesson, const Options& options, std::ostream& out);
 
 /// The device that `options` ask for, with their PTX and schedule. Throws UsageError
 /// for flags that don't go with the device and for PTX that can't be read.

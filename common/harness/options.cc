@@ -244,6 +244,24 @@ Section trace_section(const CommandLine& line, Options& options) {
                   })}};
 }
 
+/// A program without a scheduler of its own knows the flag only to say so.
+Section schedule_section(const CommandLine& line, Options& options) {
+  constexpr int most_ctas = 1024;
+  return {
+      "Schedule: who computes what",
+      {{"--print-schedule", "CTAS",
+        "print what each CTA computes, as CSV, where so many fit on the GPU at a time, and stop: "
+        "for plots/schedule.py; needs no GPU",
+        [&options, &line](const std::string& value) {
+          if (!line.has_schedule) {
+            throw UsageError("--print-schedule: " + line.program +
+                             " does not print who computes what; lessons on scheduling do.");
+          }
+          options.print_schedule = parse_integer<int>("--print-schedule", value, 1, most_ctas);
+        },
+        line.has_schedule}}};
+}
+
 Section emulator_section(Options& options) {
   return {
       "The PTX, and the emulator that runs it without a GPU and says what is wrong with a kernel",
@@ -298,10 +316,10 @@ Section break_section(const CommandLine& line, Options& options) {
 /// Everything that the command line takes. --help prints this table and parse() obeys it, so that
 /// the one can't promise what the other doesn't do.
 std::vector<Section> command_line_sections(const CommandLine& line, Options& options) {
-  std::vector<Section> sections{problem_section(line, options), knob_section(line, options),
-                                what_section(options),          timing_section(options),
-                                trace_section(line, options),   break_section(line, options),
-                                emulator_section(options),      general_section(options)};
+  std::vector<Section> sections{
+      problem_section(line, options), knob_section(line, options),  what_section(options),
+      timing_section(options),        trace_section(line, options), schedule_section(line, options),
+      break_section(line, options),   emulator_section(options),    general_section(options)};
   const auto is_omitted = [&](const Flag& flag) {
     return std::find(line.omitted.begin(), line.omitted.end(), flag.name) != line.omitted.end();
   };
@@ -354,6 +372,12 @@ void refuse_contradictions(const std::set<std::string>& given) {
       {"--bench", "--trace", "a timeline is one of a verified kernel"},
       {"--break", "--trace", "a broken variant is not traced"},
       {"--sustained", "--rounds", "a sustained run has no rounds"},
+      {"--print-schedule", "--bench", "the one needs no kernel, and the other times it"},
+      {"--print-schedule", "--check-only", "nothing is launched"},
+      {"--print-schedule", "--break", "the schedule is that of the right kernel"},
+      {"--print-schedule", "--trace", "nothing is launched"},
+      {"--print-schedule", "--json", "nothing is launched"},
+      {"--print-schedule", "--device", "no device is opened"},
       {"--dump-ptx", "--ptx", "the one writes the PTX that the other replaces"},
   };
   for (const auto& [flag, other, why] : contradictions) {

@@ -87,6 +87,7 @@ struct Options {
   std::string ptx;           ///< a file that runs in place of the program's PTX; empty: none
   std::string dump_ptx;      ///< where to write the program's PTX; empty: nowhere
   std::string explain;       ///< a rule's id or name; empty: none is asked for
+  int print_schedule = 0;    ///< for so many CTAs; 0: it is not asked for
   Selection selection;
   bool help = false;
   bool list_breaks = false;
@@ -100,7 +101,8 @@ struct CommandLine {
   int emulator_size = 256;  ///< default_m, default_n and default_k on the emulator
   std::vector<Knob> knobs;
   std::vector<Break> breaks;
-  bool has_tracks = false;  ///< whether its kernel can be traced
+  bool has_tracks = false;    ///< whether its kernel can be traced
+  bool has_schedule = false;  ///< whether there is a --print-schedule
   /// Common flags that mean nothing to this program ("--alpha"): --help and parse() leave them out.
   std::vector<std::string> omitted = {};
 };

@@ -41,7 +41,8 @@ CommandLine command_line(const Lesson& lesson) {
           .emulator_size = lesson.emulator_size,
           .knobs = lesson.knobs,
           .breaks = lesson.breaks,
-          .has_tracks = !lesson.tracks.empty()};
+          .has_tracks = !lesson.tracks.empty(),
+          .has_schedule = lesson.list_work != nullptr};
 }
 
 Workload draw(device::Device& device, const Options& options, int pitch_multiple) {
@@ -274,6 +275,10 @@ int run(const Lesson& lesson, int argc, char** argv) {
     const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(1);
     Options options = parse(line, arguments);
     if (answer(line, options, std::cout)) return right_status;
+    if (options.print_schedule > 0) {
+      print_schedule(lesson, options, std::cout);
+      return right_status;
+    }
     const OutputFiles files = output_files(options);
     const std::unique_ptr<device::Device> device = open_device(options);
     if (device->backend() == device::Backend::emulator) {

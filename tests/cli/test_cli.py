@@ -35,6 +35,11 @@ def has_timeline(lesson):
     return "--trace FILE" in run(lesson, "--help").stdout
 
 
+def has_schedule(lesson):
+    return "--print-schedule CTAS" in run(lesson, "--help").stdout
+
+
+SCHEDULED_LESSONS = [lesson for lesson in GEMM_LESSONS if has_schedule(lesson)]
 TRACED_LESSONS = [lesson for lesson in GEMM_LESSONS if has_timeline(lesson)]
 
 
@@ -127,6 +132,58 @@ class CommandLine(unittest.TestCase):
             with self.subTest(lesson=lesson):
                 done = run(lesson, "--trace", "/dev/null")
                 self.assert_refused(done, lesson, f"--trace: {lesson} has no timeline")
+
+    def test_lessons_without_a_schedule_refuse_to_print_it(self):
+        self.assertEqual(SCHEDULED_LESSONS, ["lesson09", "lesson11"])
+        for lesson in set(LESSONS) - set(SCHEDULED_LESSONS):
+            with self.subTest(lesson=lesson):
+                done = run(lesson, "--print-schedule", 4)
+                self.assert_refused(done, lesson, "--print-schedule", "lessons on scheduling do")
+
+    def schedule(self, lesson, *arguments):
+        """The pieces that --print-schedule prints, as rows of numbers by column."""
+        done = run(lesson, "--print-schedule", *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        head, *lines = done.stdout.splitlines()
+        self.assertEqual(head, "cta,number,row,column,k_begin,k_count,k_step")
+        return [dict(zip(head.split(","), map(int, line.split(",")))) for line in lines]
+
+    def test_a_schedule_needs_no_device(self):
+        for lesson in SCHEDULED_LESSONS:
+            with self.subTest(lesson=lesson):
+                pieces = self.schedule(lesson, 132, *shape_flags(8192, 8192, 8192))
+                self.assertEqual(sum(piece["k_count"] for piece in pieces), 64 * 32 * 128)
+                self.assertEqual({piece["cta"] for piece in pieces}, set(range(132)))
+                self.assertEqual(self.schedule(lesson, 132, "--m", 0), [])
+                for nothing in (["--k", 0], ["--alpha", 0]):
+                    pieces = self.schedule(lesson, 132, *nothing)
+                    self.assertEqual({piece["k_count"] for piece in pieces}, {0})
+
+    def test_knobs_change_what_is_printed(self):
+        def tiles(*knobs):
+            pieces = self.schedule("lesson09", 4, *shape_flags(512, 768, 128), *knobs)
+            return [(piece["row"], piece["column"]) for piece in pieces if piece["cta"] == 1]
+
+        self.assertEqual(tiles("--raster", "n", "--swizzle", 1), [(0, 1), (1, 2), (3, 0)])
+        self.assertEqual(tiles("--raster", "m", "--swizzle", 1), [(1, 0), (1, 1), (1, 2)])
+        self.assertEqual(tiles("--raster", "n", "--swizzle", 2), [(1, 0), (1, 2), (3, 1)])
+        self.assertEqual(len(tiles("--tile", "256x128")), 3)
+        self.assertEqual(len(tiles("--persistent", "off")), 1)
+        pieces = self.schedule("lesson09", 1, *shape_flags(256, 256, 128), "--serpentine", "on")
+        ways = [(piece["k_begin"], piece["k_step"]) for piece in pieces]
+        self.assertEqual(ways, [(0, 1), (1, -1)])
+        cut = self.schedule("lesson11", 2, *shape_flags(384, 256, 1024), "--split", "stream-k")
+        parts = [(piece["cta"], piece["row"], piece["k_begin"], piece["k_count"]) for piece in cut]
+        self.assertEqual(parts, [(0, 1, 0, 8), (0, 0, 0, 16), (1, 2, 0, 16), (1, 1, 8, 8)])
+
+    def test_the_schedules_of_the_figures_are_what_the_lessons_print(self):
+        files = sorted((ROOT / "plots" / "data" / "schedules").glob("*.csv"))
+        self.assertTrue(files)
+        for path in files:
+            with self.subTest(path.name):
+                title, _, printed = path.read_text().partition("\n")
+                command = title.removeprefix("# ./").split()
+                self.assertEqual(run(*command).stdout, printed, "make schedules prints it again")
 
     def assert_printed(self, done):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -290,6 +347,31 @@ class Emulator(unittest.TestCase):
             steps = [span["args"]["step"] for span in spans if span["name"] == name]
             self.assertEqual(steps, list(range(8)))
         self.assertEqual(spans[-1]["name"], "epilogue")
+
+    def test_a_trace_shows_what_the_schedule_says(self):
+        """Each CTA takes its tiles in the printed order. The emulator has 4 SMs; a span's step is
+        its tile's index, which with raster n and swizzle 1 is that of a plain walk."""
+        settings = {
+            "lesson09": [["--raster", "n", "--swizzle", 1]],
+            "lesson11": [["--split", split] for split in ("stream-k", "hybrid", "data-parallel")],
+        }
+        for lesson, knob_sets in settings.items():
+            for knobs in knob_sets:
+                with self.subTest(lesson=lesson, knobs=knobs):
+                    # One column of tiles has one order.
+                    arguments = [*shape_flags(128 * 9, 256, 576), *knobs]
+                    trace, _ = self.trace(lesson, *arguments, "--trace-sms", 4)
+                    loaded = {}
+                    for event in trace["traceEvents"]:
+                        if event["ph"] == "X" and event["name"] == "load":
+                            cta = event["pid"] - 1  # a trace has no process 0
+                            loaded.setdefault(cta, []).append(event["args"]["step"])
+                    done = run(lesson, "--print-schedule", 4, *arguments)
+                    printed = {}
+                    for line in done.stdout.splitlines()[1:]:
+                        cta, _, row, *_ = map(int, line.split(","))
+                        printed.setdefault(cta, []).append(row)
+                    self.assertEqual(loaded, printed)
 
     def test_a_trace_of_fewer_sms_is_a_part(self):
         few, _ = self.trace("lesson03", *shape_flags(512, 512, 64), "--trace-sms", 1)

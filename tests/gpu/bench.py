@@ -19,6 +19,12 @@ LESSONS = sorted(path.stem.split("_")[0] for path in (ROOT / "lessons").glob("le
 SHAPES = [(1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
           (8192, 1024, 8192), (4096, 4096, 512)]
 
+ORDERS = [{"raster": raster, "swizzle": swizzle} for raster in ("n", "m") for swizzle in (1, 2, 4, 8)]
+CLUSTERS = [{"cluster": cluster, "release": release}
+            for cluster in ("1x1", "2x1", "1x2", "4x1", "1x4") for release in ("cta", "cluster")
+            if (cluster, release) not in (("2x1", "cta"), ("1x1", "cluster"))]
+SPLITS = ("auto", "data-parallel", "stream-k", "hybrid", "split-k")
+
 # What a lesson's knobs are worth, at one size; without the defaults, which SHAPES measures there.
 KNOBS = {
     "lesson01": [{"walk": walk, "patch": patch}
@@ -39,6 +45,9 @@ KNOBS = {
     "lesson08": [{"tile": tile, "band": band}
                  for tile in ("64x128", "64x256", "128x128", "128x184", "128x200")
                  for band in (1, 4, 8, 16) if (tile, band) != ("128x128", 8)],
+    "lesson09": ORDERS + [{"persistent": "off"}, {"serpentine": "on"}, {"tile": "256x128"}],
+    "lesson10": CLUSTERS,
+    "lesson11": [{"split": split} for split in SPLITS if split != "auto"],
 }
 KNOB_SHAPE = (4096, 4096, 4096)
 # The tiles that a large problem wants.
@@ -46,13 +55,39 @@ LARGE_KNOBS = {
     "lesson06": [{"consumers": consumers} for consumers in (1, 3)],
     "lesson07": [{"band": band} for band in (1, 16)],
     "lesson08": [{"tile": tile} for tile in ("128x184", "128x200")],
+    "lesson09": KNOBS["lesson09"],
+    "lesson10": KNOBS["lesson10"],
 }
 LARGE_SHAPE = (8192, 8192, 8192)
 # How much there is to multiply beside the epilogue, without C and with it.
 K_SWEEP = {"lessons": ("lesson07", "lesson08"), "m": 4096, "n": 4096,
            "k": (64, 128, 256, 512, 1024, 2048, 4096), "beta": (0, 1)}
+# Beside SHAPES, with the default knobs.
+MORE_SHAPES = {
+    "lesson09": [(16384, 16384, 8192), (4096, 14336, 4096)],
+    "lesson10": [(16384, 16384, 8192), (4096, 14336, 4096)],
+}
+# Lesson 11: short tails, and fewer tiles than SMs.
+TAILS = {
+    "shapes": [(2176, 2176, 4096), (1024, 4096, 4096), (128, 8192, 8192), (384, 384, 16384)],
+    "knobs": [{"split": split} for split in SPLITS] + [{"split": "hybrid", "groups": 2},
+                                                       {"split": "hybrid", "fixup": "atomic"}],
+}
+# Waves of tiles, 128 x 256 each: the last one may be nearly empty.
+TILE_COUNTS = {
+    "tiles": (66, 99, 131, 132, 133, 150, 198, 220, 264, 265), "n": 256, "k": 4096,
+    "knobs": {"lesson09": [{}],
+              "lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
+}
 # Several tiles for each SM, few enough k-tiles for a picture.
 TRACE_SHAPE = (4096, 4096, 1024)
+
+
+def flags_of(m, n, k, knobs=None):
+    """A size and knobs, as the command line has them."""
+    flags = ["--m", str(m), "--n", str(n), "--k", str(k)]
+    return flags + [text for flag, value in (knobs or {}).items()
+                    for text in (f"--{flag}", str(value))]
 
 
 def runs(lesson):
@@ -60,19 +95,25 @@ def runs(lesson):
     if lesson == "lesson00":
         yield []
         return
-    for m, n, k in SHAPES:
-        yield ["--m", str(m), "--n", str(n), "--k", str(k), "--baseline", "best"]
-    for (m, n, k), sets, more in ((KNOB_SHAPE, KNOBS, []),
-                                  (LARGE_SHAPE, LARGE_KNOBS, ["--baseline", "best"])):
-        for knobs in sets.get(lesson, []):
-            flags = [text for flag, value in knobs.items() for text in (f"--{flag}", str(value))]
-            yield ["--m", str(m), "--n", str(n), "--k", str(k), *flags, *more]
+    for shape in SHAPES + MORE_SHAPES.get(lesson, []):
+        yield [*flags_of(*shape), "--baseline", "best"]
+    for knobs in KNOBS.get(lesson, []):
+        yield flags_of(*KNOB_SHAPE, knobs)
+    for knobs in LARGE_KNOBS.get(lesson, []):
+        yield [*flags_of(*LARGE_SHAPE, knobs), "--baseline", "best"]
     if lesson in K_SWEEP["lessons"]:
         m, n = K_SWEEP["m"], K_SWEEP["n"]
         for k in K_SWEEP["k"]:
             for beta in K_SWEEP["beta"]:
                 if beta != 0 or (m, n, k) not in SHAPES:
-                    yield ["--m", str(m), "--n", str(n), "--k", str(k), "--beta", str(beta)]
+                    yield [*flags_of(m, n, k), "--beta", str(beta)]
+    if lesson == "lesson11":
+        for shape in TAILS["shapes"]:
+            for knobs in TAILS["knobs"]:
+                yield flags_of(*shape, knobs)
+    for tiles in TILE_COUNTS["tiles"]:
+        for knobs in TILE_COUNTS["knobs"].get(lesson, []):
+            yield flags_of(128 * tiles, TILE_COUNTS["n"], TILE_COUNTS["k"], knobs)
 
 
 def run(command):
@@ -92,8 +133,8 @@ def has_timeline(lesson):
 
 def trace(lesson, path):
     """Writes the timeline of one SM; an older one stays when that fails."""
-    shape = [text for flag, size in zip("mnk", TRACE_SHAPE) for text in (f"--{flag}", str(size))]
-    return run([f"./{lesson}", *shape, "--check-only", "--trace", str(path), "--trace-sms", "1"])
+    return run([f"./{lesson}", *flags_of(*TRACE_SHAPE), "--check-only", "--trace", str(path),
+                "--trace-sms", "1"])
 
 
 def main():

@@ -19,6 +19,7 @@
 #include "common/gemm/epilogue.cuh"
 #include "common/gemm/problem.h"
 #include "common/ptx/address.cuh"
+#include "common/ptx/cluster.cuh"
 #include "common/ptx/descriptor.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"

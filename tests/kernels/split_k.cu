@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "common/gemm/problem.h"
+#include "common/ptx/flag.cuh"
 #include "tests/kernels/ptx_extra.cuh"
 
 namespace kernels {

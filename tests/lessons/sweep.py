@@ -16,6 +16,7 @@ class Config(NamedTuple):
     knobs: dict
     tile: tuple  # rows, columns of D that a CTA computes at once
     stages: int = 1
+    k_tiles: tuple = ()  # counts that matter to it, beside those around its stages
 
     @property
     def flags(self):
@@ -116,6 +117,24 @@ def ping_pong(tile="128x128", band=8):
     return Config("lesson08", {"tile": tile, "band": band}, tile_of(tile), stages)
 
 
+def persistent(raster="auto", swizzle="auto", switch="on", serpentine="off", tile="128x256"):
+    knobs = {"raster": raster, "swizzle": swizzle, "persistent": switch, "serpentine": serpentine}
+    return Config("lesson09", {**knobs, "tile": tile}, tile_of(tile), stages=4)
+
+
+def multicast(cluster="2x1", release="cta"):
+    return Config("lesson10", {"cluster": cluster, "release": release}, (128, 256), stages=4)
+
+
+def stream_k(split="auto", groups=1, fixup="ordered", launches=1):
+    """With 33 k-tiles, a tile has up to four contributors. What a launch leaves in the flags, the
+    next one finds."""
+    knobs = {"split": split, "groups": groups, "fixup": fixup}
+    if launches > 1:
+        knobs["soak"] = launches
+    return Config("lesson11", knobs, (128, 256), stages=4, k_tiles=(17, 33))
+
+
 def configs():
     """Of each lesson the default knobs, then others, so that each value of each knob is there."""
     patches = ("1x32", "2x16", "4x8")
@@ -123,6 +142,15 @@ def configs():
     one_buffers = ("128x128", "64x64", "64x128", "64x256")
     rings = [(stages,) for stages in (1, 3, 4, 5, 6, 7)] + [(2, "64x128"), (8, "64x128")]
     lags = [(1, 0), (2, 1), (3, 0), (3, 2), (4, 3), (5, 1), (6, 2), (7, 3)]
+    rasters = [(raster, swizzle) for raster in ("m", "n") for swizzle in (1, 2, 4, 8)]
+    clusters = [(cluster,) for cluster in ("1x1", "1x2", "4x1", "1x4")] + [
+        (cluster, "cluster") for cluster in ("2x1", "1x2", "4x1", "1x4")
+    ]
+    splits = [(split,) for split in ("data-parallel", "stream-k", "hybrid", "split-k")]
+    splits += [("stream-k", groups) for groups in (2, 4)]
+    splits += [(split, 1, "atomic") for split in ("stream-k", "hybrid", "split-k")]
+    splits += [("hybrid", 2, "atomic")]
+    splits += [(split, 1, "ordered", 3) for split in ("stream-k", "hybrid", "split-k")]
     registers = [(1, "off"), (2, "on"), (2, "off"), (3, "on"), (3, "off")]
     return {
         "lesson01": [naive(), *(naive(*knobs) for knobs in walks if knobs != ("rotated", "4x8"))],
@@ -141,6 +169,16 @@ def configs():
             *(ping_pong(tile) for tile in ("64x128", "64x256", "128x184", "128x200")),
             *(ping_pong(band=band) for band in (1, 4, 16)),
         ],
+        "lesson09": [
+            persistent(),
+            *(persistent(*knobs) for knobs in rasters),
+            persistent(switch="off"),
+            persistent(serpentine="on"),
+            persistent(tile="256x128"),
+            persistent("m", 2, serpentine="on", tile="256x128"),
+        ],
+        "lesson10": [multicast(), *(multicast(*knobs) for knobs in clusters)],
+        "lesson11": [stream_k(), *(stream_k(*knobs) for knobs in splits)],
     }
 
 
@@ -154,12 +192,12 @@ def cases_of(default, *others):
         flags = flags_of(config, form, k_tiles, next(tails))
         return Case(config.lesson, flags, in_sample)
 
-    for number, k_tiles in enumerate(k_tile_counts(default.stages)):
+    for number, k_tiles in enumerate([*k_tile_counts(default.stages), *default.k_tiles]):
         sampled = FORMS[4 * number % len(FORMS)]
         for form in FORMS:
             yield case(default, k_tiles, form, form == sampled)
     for number, config in enumerate(others):
-        counts = sorted({1, config.stages + 1, 2 * config.stages + 1})
+        counts = sorted({1, config.stages + 1, 2 * config.stages + 1, *config.k_tiles})
         for i, k_tiles in enumerate(counts):
             in_sample = i == (number + number // 3) % len(counts)  # by and by, each form
             yield case(config, k_tiles, next(forms), in_sample)

@@ -1,14 +1,12 @@
-// What kernels share, as far as it is arithmetic: the ring's state, the order of tiles, the
-// registers of an SM, the layout of chunks.
+// What kernels share, as far as it is arithmetic: the ring's state, the registers of an SM,
+// the layout of chunks.
 #include <cstdint>
 #include <set>
 #include <tuple>
-#include <vector>
 
 #include "common/gemm/chunk.cuh"
 #include "common/gemm/register_budget.h"
 #include "common/gemm/ring_state.h"
-#include "common/gemm/tile_order.h"
 #include "tests/catch.h"
 
 namespace {
@@ -53,40 +51,6 @@ TEST_CASE("skipping k-tiles is advancing as often, from wherever a ring stands")
       }
     }
   }
-}
-
-TEST_CASE("each tile has one index, whatever the band") {
-  for (int rows = 1; rows <= 9; ++rows) {
-    for (int columns = 1; columns <= 5; ++columns) {
-      for (int band = 1; band <= 10; ++band) {
-        std::set<std::tuple<int, int>> seen;
-        for (int index = 0; index < rows * columns; ++index) {
-          const auto [row, column] = gemm::tile_position(index, rows, columns, band);
-          INFO(rows << " x " << columns << ", band " << band << ", index " << index << ": " << row
-                    << ", " << column);
-          REQUIRE(row >= 0);
-          REQUIRE(row < rows);
-          REQUIRE(column >= 0);
-          REQUIRE(column < columns);
-          REQUIRE(seen.emplace(row, column).second);
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("a band is walked column by column, and the next one after it") {
-  std::vector<std::tuple<int, int>> walk;
-  for (int index = 0; index < 10; ++index) {
-    const auto [row, column] = gemm::tile_position(index, 5, 2, 3);
-    walk.emplace_back(row, column);
-  }
-  CHECK(walk ==
-        std::vector<std::tuple<int, int>>{
-            {0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 1}, {2, 1}, {3, 0}, {4, 0}, {3, 1}, {4, 1}});
-  // A band of one row is the plain order.
-  CHECK(gemm::tile_position(7, 5, 2, 1).row == 3);
-  CHECK(gemm::tile_position(7, 5, 2, 1).column == 1);
 }
 
 TEST_CASE("a launch gives each thread an equal share of an SM's registers, in eights") {

@@ -29,7 +29,8 @@ CommandLine command_line() {
                     {"stages", "how far the loads run ahead", {"2", "3", "4"}, "3"}},
           .breaks = {{"no-phase-flip", "waits for the same parity for ever"},
                      {"no-fence", "leaves a fence out"}},
-          .has_tracks = true};
+          .has_tracks = true,
+          .has_schedule = true};
 }
 
 Options parse(const std::vector<const char*>& arguments, const CommandLine& line = command_line()) {
@@ -80,6 +81,7 @@ TEST_CASE("without arguments, the options are the lesson's defaults", "[options]
   CHECK(options.json.empty());
   CHECK(options.trace.empty());
   CHECK(options.trace_sms == 2);
+  CHECK(options.print_schedule == 0);
   CHECK(options.selection.text("tile") == "128x128");
   CHECK(options.selection.number("stages") == 3);
   CHECK(options.selection.broken().empty());
@@ -132,6 +134,7 @@ TEST_CASE("every flag sets its option", "[options]") {
   CHECK(parse({"--sustained"}).sustained);
   CHECK(parse({"--trace", "trace.json"}).trace == "trace.json");
   CHECK(parse({"--trace-sms", "132", "--trace", "trace.json"}).trace_sms == 132);
+  CHECK(parse({"--print-schedule", "132"}).print_schedule == 132);
   CHECK(parse({"--break", "no-fence"}).selection.broken() == "no-fence");
   CHECK(parse({"--list-breaks"}).list_breaks);
 }
@@ -179,9 +182,10 @@ TEST_CASE("a value that is no finite fp32 number is refused", "[options]") {
 
 TEST_CASE("a missing value is refused, and the next flag is no value", "[options]") {
   for (const char* flag :
-       {"--m", "--alpha", "--lda", "--seed", "--init", "--device", "--rounds", "--baseline",
-        "--soak", "--timeout", "--json", "--tile", "--break", "--schedule", "--explain",
-        "--dump-ptx", "--ptx", "--trace", "--trace-sms"}) {
+       {"--m",        "--alpha",  "--lda",      "--seed",      "--init",
+        "--device",   "--rounds", "--baseline", "--soak",      "--timeout",
+        "--json",     "--tile",   "--break",    "--schedule",  "--explain",
+        "--dump-ptx", "--ptx",    "--trace",    "--trace-sms", "--print-schedule"}) {
     CHECK(contains(refusal({flag}), std::string(flag) + " needs a value"));
     CHECK(contains(refusal({flag, "--sustained"}), std::string(flag) + " needs a value"));
     CHECK(contains(refusal({flag, ""}), std::string(flag) + " needs a value"));
@@ -223,19 +227,26 @@ TEST_CASE("a flag is given once", "[options]") {
 }
 
 TEST_CASE("flags that make each other void are refused, whichever comes first", "[options]") {
-  const std::vector<std::vector<const char*>> pairs{{"--check-only", "--bench"},
-                                                    {"--check-only", "--sustained"},
-                                                    {"--check-only", "--rounds", "3"},
-                                                    {"--check-only", "--baseline", "best"},
-                                                    {"--bench", "--soak", "3"},
-                                                    {"--bench", "--trace", "a.json"},
-                                                    {"--break", "no-fence", "--trace", "a.json"},
-                                                    {"--sustained", "--rounds", "3"},
-                                                    {"--dump-ptx", "a.ptx", "--ptx", "b.ptx"},
-                                                    {"--break", "no-fence", "--bench"},
-                                                    {"--break", "no-fence", "--rounds", "3"},
-                                                    {"--break", "no-fence", "--sustained"},
-                                                    {"--break", "no-fence", "--baseline", "best"}};
+  const std::vector<std::vector<const char*>> pairs{
+      {"--check-only", "--bench"},
+      {"--check-only", "--sustained"},
+      {"--check-only", "--rounds", "3"},
+      {"--check-only", "--baseline", "best"},
+      {"--bench", "--soak", "3"},
+      {"--bench", "--trace", "a.json"},
+      {"--break", "no-fence", "--trace", "a.json"},
+      {"--print-schedule", "4", "--bench"},
+      {"--print-schedule", "4", "--check-only"},
+      {"--print-schedule", "4", "--json", "a.json"},
+      {"--print-schedule", "4", "--trace", "a.json"},
+      {"--print-schedule", "4", "--device", "cuda"},
+      {"--print-schedule", "4", "--break", "no-fence"},
+      {"--sustained", "--rounds", "3"},
+      {"--dump-ptx", "a.ptx", "--ptx", "b.ptx"},
+      {"--break", "no-fence", "--bench"},
+      {"--break", "no-fence", "--rounds", "3"},
+      {"--break", "no-fence", "--sustained"},
+      {"--break", "no-fence", "--baseline", "best"}};
   for (const std::vector<const char*>& pair : pairs) {
     const std::string message = refusal(pair);
     INFO(message);
@@ -246,6 +257,18 @@ TEST_CASE("flags that make each other void are refused, whichever comes first", 
   }
   CHECK(contains(refusal({"--rounds", "3", "--sustained"}), "do not go together"));
   CHECK(refusal({"--break", "no-fence", "--soak", "3", "--check-only"}).empty());
+}
+
+TEST_CASE("--print-schedule is for lessons that have a schedule", "[options]") {
+  CHECK(
+      contains(refusal({"--print-schedule", "0"}), "--print-schedule takes a whole number from 1"));
+  CHECK(contains(harness::help(command_line()), "--print-schedule CTAS"));
+
+  CommandLine without = command_line();
+  without.has_schedule = false;
+  CHECK(refusal({"--print-schedule", "4"}, without) ==
+        "--print-schedule: lesson99 does not print who computes what; lessons on scheduling do.");
+  CHECK_FALSE(contains(harness::help(without), "--print-schedule"));
 }
 
 TEST_CASE("flags of the timeline are refused where there is nothing for them", "[options]") {
@@ -369,7 +392,7 @@ TEST_CASE("every flag that --help offers is taken, and its examples parse", "[op
     for (const std::string& word : words) arguments.push_back(word.c_str());
     CHECK(refusal(arguments).empty());
   }
-  CHECK(offered.size() == 32);
+  CHECK(offered.size() == 33);
   for (const std::string& flag : offered) {
     INFO(flag);
     CHECK_FALSE(contains(refusal({flag.c_str()}), "unknown flag"));

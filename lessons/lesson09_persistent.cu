@@ -1,0 +1,272 @@
+// Lesson 09 - persistent: in which order the tiles are taken, and by whom.
+//
+//   make lesson09 && ./lesson09
+//
+// The kernel is the cooperative one of lesson 07. A static scheduler gives each CTA its tiles:
+// every gridDim.x-th of a list. What is in the list is the lesson: consecutive tiles are computed
+// at the same time, and what they share of A and B comes from the L2 once. A line of tiles shares
+// its row of A and nothing of B; a block shares both. The raster says along which dimension the
+// list runs, the swizzle how thick it is.
+//
+// `--persistent off` launches a CTA for each tile instead: its prologue and its epilogue then
+// overlap with nothing. `--serpentine on` lets every other tile of a CTA run through K backwards:
+// what the last one read at its end may still be in the L2.
+//
+// The note: docs/lesson09_persistent.md
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/gemm/choose_order.h"
+#include "common/gemm/mainloop.cuh"
+#include "common/gemm/operand_map.h"
+#include "common/gemm/problem.h"
+#include "common/gemm/register_budget.h"
+#include "common/gemm/store_tile.cuh"
+#include "common/gemm/tile_order.h"
+#include "common/gemm/timeline.cuh"
+#include "common/harness/lesson.h"
+#include "common/ptx/fence.cuh"
+#include "common/ptx/registers.cuh"
+
+namespace {
+
+using gemm::KTiles;
+using gemm::Span;
+using gemm::tile_k;
+using gemm::TileOrder;
+using gemm::TilePosition;
+
+constexpr int consumers = 2;
+constexpr int threads = 128 * (1 + consumers);  // warpgroup 0 is the producer
+constexpr int stages = 4;
+constexpr gemm::RegisterBudget registers{40, 232};
+static_assert(gemm::is_possible(registers, consumers, 1));
+
+template <int tile_m, int tile_n>
+using Ring = gemm::Ring<tile_m, tile_n, stages>;
+
+template <int tile_m, int tile_n>
+constexpr int shared_bytes = Ring<tile_m, tile_n>::bytes + consumers* gemm::Staging::bytes;
+
+enum class Break { none, lost_tiles, ragged_band, ring_restart, early_issue, no_final_wait };
+
+/// The static scheduler: this CTA's tiles are every gridDim.x-th of the order. Nothing is stored
+/// and nobody is asked; each role walks the list by itself.
+template <Break broken, class Function>
+__device__ void for_each_tile(const TileOrder& order, Function function) {
+  const int step = broken == Break::lost_tiles ? gridDim.x + 1 : gridDim.x;
+  for (int index = blockIdx.x; index < order.tiles(); index += step) {
+    if constexpr (broken == Break::ragged_band) {
+      // As if the last band were as thick as the others.
+      const int within = index % (order.swizzle * order.columns);
+      function(TilePosition{index / (order.swizzle * order.columns) * order.swizzle +
+                                within % order.swizzle,
+                            within / order.swizzle},
+               index);
+    } else {
+      function(order.at(index), index);
+    }
+  }
+}
+
+template <int tile_m, int tile_n, Break broken, bool traced>
+__global__ void __launch_bounds__(threads, 1)
+    gemm_persistent(const __grid_constant__ CUtensorMap map_a,
+                    const __grid_constant__ CUtensorMap map_b,
+                    const __grid_constant__ CUtensorMap map_d, const gemm::Problem p,
+                    const TileOrder order, bool serpentine, const gemm::Timeline timeline) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ ptx::Mbarrier full[stages];
+  __shared__ ptx::Mbarrier empty[stages];
+
+  const Ring<tile_m, tile_n> ring{shared, full, empty};
+  const int k_tiles = (p.k + tile_k - 1) / tile_k;
+  gemm::RingState write;  // the producer's; thread 0 is the producer
+  const int early = min(stages, k_tiles);
+
+  const auto load = [&](TilePosition at, KTiles which) {
+    gemm::load_k_tiles(ring, write, map_a, map_b, at.row * tile_m, at.column * tile_n, which);
+  };
+  if (threadIdx.x == 0) {
+    ring.init(4 * consumers);
+    if (broken != Break::early_issue) ptx::fence_mbarrier_init();
+    // The ring is empty, and this thread has made it: the first lap need not wait for the others.
+    load(order.at(blockIdx.x), {0, early});
+    if (broken == Break::early_issue) ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+
+  if (threadIdx.x < 128) {
+    ptx::registers_decrease<registers.producer>();
+    if (threadIdx.x != 0) return;
+    gemm::Track<traced> track(timeline, 0, true);
+    for_each_tile<broken>(order, [&](TilePosition at, int index) {
+      if (broken == Break::ring_restart) write = {};
+      const auto begin = track.now();
+      const bool is_first = index == static_cast<int>(blockIdx.x);
+      const bool backwards = serpentine && index / gridDim.x % 2 == 1;
+      load(at, is_first    ? KTiles{early, k_tiles - early}
+               : backwards ? KTiles{k_tiles - 1, k_tiles, -1}
+                           : KTiles{0, k_tiles});
+      track.record(Span::load, index, begin);
+    });
+  } else {
+    ptx::registers_increase<registers.consumer>();
+    constexpr int blocks = tile_m / (64 * consumers);  // of 64 rows, a consumer
+    const int consumer = threadIdx.x / 128 - 1;
+    const int own_rows = 64 * blocks * consumer;  // the tile's rows above this consumer's
+    const gemm::Staging staging{
+        shared + Ring<tile_m, tile_n>::bytes + consumer * gemm::Staging::bytes, 1 + consumer};
+    gemm::Track<traced> track(timeline, 1 + consumer, threadIdx.x % 128 == 0);
+    gemm::RingState read;
+    float accumulator[blocks][tile_n / 2] = {};
+
+    for_each_tile<broken>(order, [&](TilePosition at, int index) {
+      auto begin = track.now();
+      gemm::multiply_k_tiles(accumulator, ring, read, own_rows, k_tiles);
+      gemm::finish_k_tiles(accumulator, ring, read, k_tiles);
+      track.record(Span::multiply, index, begin);
+
+      begin = track.now();
+      gemm::store_tile(accumulator, p, map_d, staging, at.row * tile_m + own_rows,
+                       at.column * tile_n);
+      track.record(Span::epilogue, index, begin);
+    });
+    if constexpr (broken != Break::no_final_wait) gemm::finish_stores();
+  }
+}
+
+using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, TileOrder, bool,
+                        gemm::Timeline);
+
+Kernel kernel_for(const harness::Selection& selection) {
+  const std::string& broken = selection.broken();
+  const bool tall = selection.text("tile") == "256x128";
+  if (tall && (!broken.empty() || selection.traced())) {
+    throw harness::UsageError("--break and --trace run with --tile 128x256 only.");
+  }
+  if (broken == "lost-tiles") return gemm_persistent<128, 256, Break::lost_tiles, false>;
+  if (broken == "ragged-band") return gemm_persistent<128, 256, Break::ragged_band, false>;
+  if (broken == "ring-restart") return gemm_persistent<128, 256, Break::ring_restart, false>;
+  if (broken == "early-issue") return gemm_persistent<128, 256, Break::early_issue, false>;
+  if (broken == "no-final-wait") return gemm_persistent<128, 256, Break::no_final_wait, false>;
+  if (selection.traced()) return gemm_persistent<128, 256, Break::none, true>;
+  if (tall) return gemm_persistent<256, 128, Break::none, false>;
+  return gemm_persistent<128, 256, Break::none, false>;
+}
+
+harness::Tile tile_of(const harness::Selection& selection) {
+  return selection.text("tile") == "256x128" ? harness::Tile{256, 128} : harness::Tile{128, 256};
+}
+
+/// The order that the knobs ask for; `auto` leaves it to gemm::choose_order().
+TileOrder order_for(int m, int n, int ctas, const harness::Selection& selection) {
+  const auto [tile_m, tile_n] = tile_of(selection);
+  const int rows = (m + tile_m - 1) / tile_m;
+  const int columns = (n + tile_n - 1) / tile_n;
+  TileOrder order = gemm::choose_order(rows, columns, tile_m, tile_n, ctas);
+  const std::string& raster = selection.text("raster");
+  if (raster != "auto") {
+    order.raster = raster == "m" ? gemm::Raster::along_m : gemm::Raster::along_n;
+  }
+  if (selection.text("swizzle") != "auto") order.swizzle = selection.number("swizzle");
+  return order;
+}
+
+/// CTAs of a launch that `resident` fit into at a time.
+int grid_for(const TileOrder& order, int resident, const harness::Selection& selection) {
+  const bool persistent = selection.text("persistent") == "on";
+  return persistent ? std::min(order.tiles(), resident) : order.tiles();
+}
+
+/// What the CTAs compute, for --print-schedule.
+std::vector<harness::Work> list_work(const gemm::Problem& problem,
+                                     const harness::Selection& selection, int ctas) {
+  const TileOrder order = order_for(problem.m, problem.n, ctas, selection);
+  const int grid = grid_for(order, ctas, selection);
+  const int k_tiles = (problem.k + tile_k - 1) / tile_k;
+  const bool serpentine = selection.text("serpentine") == "on";
+  std::vector<harness::Work> list;
+  for (int cta = 0; cta < grid; ++cta) {
+    for (int index = cta, number = 0; index < order.tiles(); index += grid, ++number) {
+      const TilePosition at = order.at(index);
+      const bool backwards = serpentine && number % 2 == 1;
+      list.push_back({cta, number, at.row, at.column, backwards ? k_tiles - 1 : 0, k_tiles,
+                      backwards ? -1 : 1});
+    }
+  }
+  return list;
+}
+
+harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
+                        const harness::Selection& selection) {
+  const auto [tile_m, tile_n] = tile_of(selection);
+  const int sms = device.properties().sm_count;
+  const TileOrder order = order_for(problem.m, problem.n, sms, selection);
+  // Both tiles take the same shared memory.
+  const device::LaunchShape shape{.grid = {static_cast<unsigned>(grid_for(order, sms, selection))},
+                                  .block = {threads},
+                                  .shared_bytes = shared_bytes<128, 256>};
+
+  const CUtensorMap map_a =
+      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
+  const CUtensorMap map_b =
+      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
+  const CUtensorMap map_d = gemm::chunk_map<64>(device, "D", problem.d, problem, problem.ldd);
+  const Kernel kernel = kernel_for(selection);
+  const bool serpentine = selection.text("serpentine") == "on";
+  const gemm::Timeline timeline = selection.timeline();
+  return [=, &device] {
+    device.launch(shape, kernel, map_a, map_b, map_d, problem, order, serpentine, timeline);
+  };
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const harness::Lesson lesson{
+      .number = 9,
+      .name = "persistent",
+      .trick = "a static scheduler: which CTA takes which tile, and in which order",
+      .likely_wait = "`full` or `empty` of the ring, if a role walks another list of tiles",
+      .knobs =
+          {{"raster",
+            "n: the list of tiles runs along N, in bands of rows; m: along M, in bands of "
+            "columns; auto: whichever reads A and B less",
+            {"auto", "m", "n"},
+            "auto"},
+           {"swizzle",
+            "tiles across a band: 1 is a line, more make a block of what runs at once",
+            {"auto", "1", "2", "4", "8"},
+            "auto"},
+           {"persistent",
+            "off: a CTA for each tile, which the hardware starts when another one ends",
+            {"on", "off"},
+            "on"},
+           {"serpentine",
+            "on: every other tile of a CTA runs through K backwards: what the last one read at its "
+            "end may still be in the L2",
+            {"off", "on"},
+            "off"},
+           {"tile",
+            "rows x columns of D that a CTA computes at a time",
+            {"128x256", "256x128"},
+            "128x256"}},
+      .breaks = {{"lost-tiles", "strides by one tile more than there are CTAs: some are left out"},
+                 {"ragged-band",
+                  "takes the last band for as thick as the others: tiles are lost "
+                  "where the rows are not a multiple of the swizzle"},
+                 {"ring-restart",
+                  "the producer starts each tile at the ring's beginning, the "
+                  "consumers go on"},
+                 {"early-issue", "issues the first copies before the fence of the barriers' inits"},
+                 {"no-final-wait", "exits while stores still read shared memory"}},
+      .tracks = {"producer", "consumer 0", "consumer 1"},
+      .tile = tile_of,
+      .prepare = prepare,
+      .list_work = list_work,
+  };
+  return harness::run(lesson, argc, argv);
+}
