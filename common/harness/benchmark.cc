@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/device/concat.h"
-#include "common/harness/baseline.h"
 #include "common/harness/statistics.h"
 #include "common/harness/throughput.h"
 
@@ -74,11 +73,9 @@ Ratio compare(std::span<const TimedContender> contenders, bool interleaved, bool
   return ratio;
 }
 
-Benchmark benchmark(device::Device& device, const Watchdog& watchdog, const Contender& lesson,
-                    const gemm::Problem& problem, const Options& options) {
+Benchmark benchmark(device::Device& device, const Watchdog& watchdog,
+                    std::span<const Contender> contenders, double flops, const Options& options) {
   const device::Properties& properties = device.properties();
-  std::vector<Contender> contenders = library_contenders(device, problem, options.baseline);
-  contenders.insert(contenders.begin(), lesson);
 
   Benchmark result;
   result.protocol =
@@ -90,7 +87,6 @@ Benchmark benchmark(device::Device& device, const Watchdog& watchdog, const Cont
                                     : time_interleaved(device, watchdog, contenders, options);
   result.after = monitor.read();
 
-  const double flops = gemm_flops(problem);
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     require_plausible(contenders[i].name, timings[i], flops, properties);
     const double tflops = flops / timings[i].ms * 1e-9;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "common/device/device.h"
-#include "common/gemm/problem.h"
 #include "common/harness/clocks.h"
 #include "common/harness/options.h"
 #include "common/harness/timing.h"
@@ -51,10 +50,10 @@ struct Benchmark {
 /// sustained ones by their total times.
 Ratio compare(std::span<const TimedContender> contenders, bool interleaved, bool with_best);
 
-/// Times `lesson`, which computes `problem`, beside the library, as `options` ask: interleaved or
-/// sustained. Throws device::Failure when a figure is above the card's peak. CUDA back end only;
-/// `problem` must have m, n, k > 0.
-Benchmark benchmark(device::Device& device, const Watchdog& watchdog, const Contender& lesson,
-                    const gemm::Problem& problem, const Options& options);
+/// Times the first contender, the lesson, beside the others, the library's, as `options` ask:
+/// interleaved or sustained. All take `flops` > 0. Throws device::Failure when a figure is above
+/// the card's peak. CUDA back end only.
+Benchmark benchmark(device::Device& device, const Watchdog& watchdog,
+                    std::span<const Contender> contenders, double flops, const Options& options);
 
 }  // namespace harness

@@ -29,7 +29,9 @@ struct Work {
 /// Enqueues one run of the lesson's kernel.
 using Launch = std::function<void()>;
 
-/// A lesson that computes a gemm::Problem.
+class Experiment;
+
+/// A lesson that is verified, then timed: what it is called, what it computes, and how.
 struct Lesson {
   int number;
   std::string name;         ///< "tma"
@@ -47,14 +49,19 @@ struct Lesson {
   /// Does once what every launch shares (tensor maps, grid) and returns the launch itself. Called
   /// only with m, n > 0; k may be 0. Where the selection is traced(), the launch is that of the
   /// traced kernel.
-  std::function<Launch(device::Device&, const gemm::Problem&, const Selection&)> prepare;
+  std::function<Launch(device::Device&, const gemm::Problem&, const Selection&)> prepare = {};
+  /// In place of `prepare`, for a lesson whose problem is no gemm::Problem: draws the operands that
+  /// the options ask for. Device and options outlive the experiment.
+  std::function<std::unique_ptr<Experiment>(device::Device&, const Options&)> experiment = {};
   /// Lists, CTA by CTA and in their order, what they compute on a GPU on which `ctas` CTAs run at a
   /// time. Called only with m, n > 0, and with nothing else of the problem but k. Empty: there is
   /// no --print-schedule.
   std::function<std::vector<Work>(const gemm::Problem&, const Selection&, int ctas)> list_work = {};
+  /// Common flags that mean nothing to it ("--m").
+  std::vector<std::string> omitted = {};
 };
 
-/// The body of a GEMM lesson's main(): parses, verifies, times beside cuBLAS, reports. Returns the
+/// The body of a lesson's main(): parses, verifies, times beside cuBLAS, reports. Returns the
 /// exit status: 0 verified; 1 wrong result or a hazard; 2 usage; 3 the device failed or hung.
 int run(const Lesson& lesson, int argc, char** argv);
 

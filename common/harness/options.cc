@@ -286,10 +286,11 @@ Section knob_section(const CommandLine& line, Options& options) {
   Section section{"Knobs of this lesson", {}};
   for (const Knob& knob : line.knobs) {
     const std::string flag = "--" + knob.flag;
-    section.flags.push_back({flag, join(knob.values, "|"),
+    const bool takes_any = knob.values.empty();
+    section.flags.push_back({flag, takes_any ? knob.placeholder : join(knob.values, "|"),
                              knob.teaches + " (" + knob.fallback + ")",
-                             [&options, &knob, flag](const std::string& value) {
-                               parse_choice(flag, value, knob.values);
+                             [&options, &knob, flag, takes_any](const std::string& value) {
+                               if (!takes_any) parse_choice(flag, value, knob.values);
                                options.selection.set(knob.flag, value);
                              }});
   }

@@ -21,11 +21,14 @@ struct UsageError : std::invalid_argument {
 };
 
 /// A tunable that a lesson is about. `--flag` takes one of `values`; others are refused in words.
+/// Without `values` it takes any text, and the lesson itself throws UsageError at what it can't
+/// read.
 struct Knob {
   std::string flag;                 ///< without the dashes, "tile"
   std::string teaches;              ///< one line for --help
   std::vector<std::string> values;  ///< what the lesson instantiates
   std::string fallback;             ///< the default, one of `values`
+  std::string placeholder = {};     ///< without `values`: what --help shows, "FILE"
 };
 
 /// A variant of the kernel that is broken on purpose, chosen by --break.

@@ -25,22 +25,6 @@ Json knobs_json(const Selection& selection) {
   return knobs;
 }
 
-Json problem_json(const Options& options, const gemm::Problem& problem) {
-  return Json::Object{
-      {"m", options.m},
-      {"n", options.n},
-      {"k", options.k},
-      {"alpha", options.alpha},
-      {"beta", options.beta},
-      {"lda", problem.lda},
-      {"ldb", problem.ldb},
-      {"ldc", problem.ldc},
-      {"ldd", problem.ldd},
-      {"seed", options.seed},
-      {"init", name(options.init)},
-  };
-}
-
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
@@ -146,17 +130,33 @@ Json array_of(const std::vector<Element>& elements, Json (*to_json)(const Elemen
 
 }  // namespace
 
+Json problem_json(const Options& options, const gemm::Problem& problem) {
+  return Json::Object{
+      {"m", options.m},
+      {"n", options.n},
+      {"k", options.k},
+      {"alpha", options.alpha},
+      {"beta", options.beta},
+      {"lda", problem.lda},
+      {"ldb", problem.ldb},
+      {"ldc", problem.ldc},
+      {"ldd", problem.ldd},
+      {"seed", options.seed},
+      {"init", name(options.init)},
+  };
+}
+
 Json record(const GemmRun& run) {
   const Benchmark* const timed = run.benchmark ? &*run.benchmark : nullptr;
   return Json::Object{
       {"schema", schema_version},
-      {"kind", "gemm"},
+      {"kind", run.kind},
       {"lesson", run.lesson},
       {"name", run.name},
       {"knobs", knobs_json(run.options.selection)},
       {"break", text_or_null(run.options.selection.broken())},
       {"ptx", text_or_null(run.options.ptx)},
-      {"problem", problem_json(run.options, run.problem)},
+      {"problem", run.problem},
       {"verdict", verdict_json(run.checked)},
       {"protocol", timed ? protocol_json(timed->protocol) : Json()},
       {"contenders", timed ? array_of(timed->contenders, contender_json) : Json(Json::Array{})},

@@ -35,12 +35,13 @@ struct CheckedVerdict {
   bool passed() const { return is_right() && !has_hazards(); }
 };
 
-/// A run of a GEMM lesson.
+/// A run of a lesson that multiplies matrices.
 struct GemmRun {
   int lesson = 0;
-  std::string name;  ///< "tma"
+  std::string name;           ///< "tma"
+  std::string kind = "gemm";  ///< Experiment::kind()
   Options options;
-  gemm::Problem problem{};                ///< for its pitches
+  Json problem;                           ///< Experiment::problem_json()
   std::optional<CheckedVerdict> checked;  ///< empty with --bench
   std::optional<Benchmark> benchmark;     ///< empty when nothing was timed
   Machine machine;
@@ -66,6 +67,9 @@ struct RooflineRun {
   Machine machine;
   GpuState before, after;
 };
+
+/// The keys of a gemm::Problem.
+Json problem_json(const Options& options, const gemm::Problem& problem);
 
 /// The records of these runs, dated now.
 Json record(const GemmRun& run);

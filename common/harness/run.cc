@@ -1,6 +1,6 @@
 #include "common/harness/run.h"
 
-#include <cstring>
+#include <cstddef>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -11,7 +11,7 @@
 #include "common/device/concat.h"
 #include "common/device/errors.h"
 #include "common/harness/benchmark.h"
-#include "common/harness/oracle.h"
+#include "common/harness/experiment.h"
 #include "common/harness/progress.h"
 #include "common/harness/record.h"
 #include "common/harness/report.h"
@@ -19,7 +19,6 @@
 #include "common/harness/trace_memory.h"
 #include "common/harness/verdict.h"
 #include "common/harness/watchdog.h"
-#include "common/harness/workload.h"
 
 namespace harness {
 namespace {
@@ -42,12 +41,15 @@ CommandLine command_line(const Lesson& lesson) {
           .knobs = lesson.knobs,
           .breaks = lesson.breaks,
           .has_tracks = !lesson.tracks.empty(),
-          .has_schedule = lesson.list_work != nullptr};
+          .has_schedule = lesson.list_work != nullptr,
+          .omitted = lesson.omitted};
 }
 
-Workload draw(device::Device& device, const Options& options, int pitch_multiple) {
+std::unique_ptr<Experiment> draw(const Lesson& lesson, const Options& options,
+                                 device::Device& device) {
   const Progress progress("drawing the operands");
-  return Workload(device, options, pitch_multiple);
+  return lesson.experiment ? lesson.experiment(device, options)
+                           : gemm_experiment(lesson, options, device);
 }
 
 /// The traced kernel, ready to be launched, and where it writes its timeline.
@@ -55,29 +57,29 @@ struct TracedKernel {
   TraceMemory memory;
   Launch launch;
 
-  TracedKernel(const Lesson& lesson, const Options& options, device::Device& device,
-               const gemm::Problem& problem)
+  TracedKernel(const Options& options, device::Device& device, Experiment& experiment)
       : memory(device, options.trace_sms) {
     Selection selection = options.selection;
     selection.set_timeline(memory.timeline());
-    launch = lesson.prepare(device, problem, selection);
+    launch = experiment.prepare(selection);
   }
 };
 
-/// One run of a lesson with m, n > 0: its operands, its launch, and where it reports.
+/// One run of a lesson that has something to compute: its experiment, its launch, and where it
+/// reports.
 class Session {
  public:
-  Session(const Lesson& lesson, const Options& options, device::Device& device, Workload& workload,
-          std::ostream& out)
+  Session(const Lesson& lesson, const Options& options, device::Device& device,
+          Experiment& experiment, std::ostream& out)
       : options_(options),
         device_(device),
-        workload_(workload),
+        experiment_(experiment),
         out_(out),
         name_(program_name(lesson)),
         tile_(lesson.tile(options.selection)),
         watchdog_(device, name_, lesson.likely_wait),
-        launch_(lesson.prepare(device, workload.problem(), options.selection)) {
-    if (!options.trace.empty()) traced_.emplace(lesson, options, device, workload.problem());
+        launch_(experiment.prepare(options.selection)) {
+    if (!options.trace.empty()) traced_.emplace(options, device, experiment);
   }
 
   /// Verifies D and soaks, as far as the options ask for it. Empty with --bench.
@@ -104,7 +106,7 @@ class Session {
 
   const Options& options_;
   device::Device& device_;
-  Workload& workload_;
+  Experiment& experiment_;
   std::ostream& out_;
   std::string name_;
   Tile tile_;
@@ -132,34 +134,26 @@ std::optional<CheckedVerdict> Session::check() {
 }
 
 void Session::launch_and_wait(const Launch& launch) {
-  workload_.poison_output();
+  experiment_.poison_output();
   launch();
   watchdog_.wait();
 }
 
 CheckedVerdict Session::verdict() {
-  const std::unique_ptr<Oracle> oracle = device_.backend() == device::Backend::cuda
-                                             ? cublas_oracle(device_, workload_)
-                                             : cpu_oracle(workload_);
-  return {.verdict = judge(workload_, *oracle),
-          .oracle = oracle->name(),
+  return {.verdict = experiment_.judge(),
+          .oracle = experiment_.oracle(),
           .soak = {},
           .hazards = device_.hazards()};
 }
 
 /// Launch 1 is the one that was verified: its output is in D.
 Soak Session::soak() {
-  const gemm::Problem& problem = workload_.problem();
-  std::vector<__nv_bfloat16> first(static_cast<std::size_t>(problem.m * problem.ldd));
-  std::vector<__nv_bfloat16> later(first.size());
-  workload_.copy_output_rows(0, problem.m, first);
-
+  const std::vector<std::byte> first = experiment_.output();
   Progress progress("soak, launch", options_.soak);
   progress.step();
   for (int number = 2; number <= options_.soak; ++number) {
     launch_and_wait(launch_);
-    workload_.copy_output_rows(0, problem.m, later);
-    if (std::memcmp(first.data(), later.data(), first.size() * sizeof(first[0])) != 0) {
+    if (experiment_.output() != first) {
       return {.launches = options_.soak, .first_difference = number};
     }
     const std::optional<device::Hazards> hazards = device_.hazards();
@@ -176,11 +170,13 @@ std::optional<Benchmark> Session::time() {
     report(out_, "time", "not measured: the emulator has no clock.");
     return std::nullopt;
   }
-  if (workload_.problem().k == 0) {
+  if (experiment_.flops() == 0) {
     report(out_, "time", "n/a: with K = 0 or alpha = 0 there is no product to time.");
     return std::nullopt;
   }
-  Benchmark timed = benchmark(device_, watchdog_, {name_, launch_}, workload_.problem(), options_);
+  std::vector<Contender> contenders = experiment_.library(options_.baseline);
+  contenders.insert(contenders.begin(), {name_, launch_});
+  Benchmark timed = benchmark(device_, watchdog_, contenders, experiment_.flops(), options_);
   report(out_, timed);
   return timed;
 }
@@ -208,14 +204,12 @@ Trace Session::trace() const {
                                        "; ask for more of them with --trace-sms."));
 }
 
-void introduce(std::ostream& out, const Lesson& lesson, const Options& options,
+void introduce(std::ostream& out, const Lesson& lesson, const Experiment& experiment,
                const device::Device& device, const Machine& machine) {
   out << program_name(lesson) << ' ' << lesson.name << ": " << lesson.trick << '\n'
       << banner(machine) << '\n';
   report(out, device);
-  out << "D = " << options.alpha << " * A B^T + " << options.beta << " * C, M " << options.m
-      << ", N " << options.n << ", K " << options.k << ", " << name(options.init) << ", seed "
-      << options.seed << std::endl;
+  out << experiment.describe() << std::endl;
 }
 
 }  // namespace
@@ -226,24 +220,24 @@ int run(const Lesson& lesson, const Options& options, device::Device& device,
     throw UsageError("--bench needs a GPU: the emulator has no clock.");
   }
   device.set_time_limit(options.time_limit_s);
+  const std::unique_ptr<Experiment> experiment = draw(lesson, options, device);
   GemmRun run{.lesson = lesson.number,
               .name = lesson.name,
+              .kind = experiment->kind(),
               .options = options,
-              .problem = {},
+              .problem = experiment->problem_json(),
               .checked = {},
               .benchmark = {},
               .machine = describe_machine(device)};
   std::optional<Trace> trace;
-  Workload workload = draw(device, options, lesson.pitch_multiple);
-  run.problem = workload.problem();
-  introduce(out, lesson, options, device, run.machine);
+  introduce(out, lesson, *experiment, device, run.machine);
 
-  if (options.m == 0 || options.n == 0) {
+  if (!experiment->has_output()) {
     report(out, "verify", "PASS: D has no elements, so there was nothing to launch.");
     if (files.trace.is_wanted()) report(out, "trace", "not written: nothing was launched.");
     run.checked = CheckedVerdict{};
   } else {
-    Session session(lesson, options, device, workload, out);
+    Session session(lesson, options, device, *experiment, out);
     run.checked = session.check();
     if (!run.is_wrong()) run.benchmark = session.time();
     if (run.is_wrong() && session.is_traced()) {

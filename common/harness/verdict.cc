@@ -64,21 +64,11 @@ std::string first_in_words(const WrongElement& first, const Tile& tile) {
       "First at row " + with_commas(first.row) + ", column " + with_commas(first.column) +
       " (tile " + with_commas(first.row / tile.m) + ", " + with_commas(first.column / tile.n) +
       "; row " + with_commas(first.row % tile.m) + ", column " +
-      with_commas(first.column % tile.n) + " of the tile): got " + value_in_words(first.got) +
+      with_commas(first.column % tile.n) + " of the tile)" +
+      (first.matrix.empty() ? "" : " of " + first.matrix) + ": got " + value_in_words(first.got) +
       ", expected " + value_in_words(first.expected) + " +- " + format("%.2g", first.bound) + ".";
-  if (std::isnan(first.got)) text += " D held nan before the launch: perhaps nothing was stored.";
+  if (std::isnan(first.got)) text += " It held nan before the launch: perhaps nothing was stored.";
   return text;
-}
-
-/// Adds what was found in other rows.
-void merge(Verdict& verdict, const Verdict& other) {
-  verdict.elements += other.elements;
-  verdict.wrong += other.wrong;
-  verdict.worst = std::max(verdict.worst, other.worst);
-  verdict.damaged_padding += other.damaged_padding;
-  if (other.first && (!verdict.first || other.first->row < verdict.first->row)) {
-    verdict.first = other.first;
-  }
 }
 
 }  // namespace
@@ -140,6 +130,18 @@ void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t fir
     verdict.damaged_padding += count_overwritten(d.subspan(row * problem.ldd + n, problem.ldd - n));
   }
   verdict.elements += count * n;
+}
+
+void merge(Verdict& verdict, const Verdict& other) {
+  verdict.elements += other.elements;
+  verdict.wrong += other.wrong;
+  verdict.worst = std::max(verdict.worst, other.worst);
+  verdict.damaged_padding += other.damaged_padding;
+  verdict.damaged_guard_bytes += other.damaged_guard_bytes;
+  if (!other.first) return;
+  const bool is_earlier = verdict.first && other.first->matrix == verdict.first->matrix &&
+                          other.first->row < verdict.first->row;
+  if (!verdict.first || is_earlier) verdict.first = other.first;
 }
 
 Verdict judge(const Workload& workload, Oracle& oracle) {

@@ -17,6 +17,7 @@ namespace harness {
 struct WrongElement {
   std::int64_t row, column;
   double got, expected, bound;
+  std::string matrix = {};  ///< where there is more than one: "D of group 7"
 };
 
 struct Verdict {
@@ -49,6 +50,10 @@ double error_bound(std::int64_t k, double alpha, double beta, double sum, double
 void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t first_row,
                 std::span<const __nv_bfloat16> d, std::span<const __nv_bfloat16> c,
                 std::span<const double> sums, std::span<const double> magnitudes);
+
+/// Adds what was found in other rows, or in another matrix: then `verdict` keeps its own first
+/// wrong element, if it has one.
+void merge(Verdict& verdict, const Verdict& other);
 
 /// Judges all of D in blocks of rows, its padding and its guard bands.
 Verdict judge(const Workload& workload, Oracle& oracle);

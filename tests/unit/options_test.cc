@@ -409,6 +409,14 @@ TEST_CASE("a program can leave common flags out", "[options]") {
   CHECK_FALSE(contains(harness::help(line), "Timing"));
 }
 
+TEST_CASE("a knob without values takes any text", "[options]") {
+  CommandLine line = command_line();
+  line.knobs = {{"groups", "the sizes of the GEMMs", {}, "8x8x8", "LIST"}};
+  CHECK(parse({}, line).selection.text("groups") == "8x8x8");
+  CHECK(parse({"--groups", "1x2x3,4x5x6"}, line).selection.text("groups") == "1x2x3,4x5x6");
+  CHECK(contains(harness::help(line), "--groups LIST"));
+}
+
 TEST_CASE("a lesson without knobs or breaks has no such flags", "[options]") {
   CommandLine line = command_line();
   line.knobs.clear();

@@ -57,7 +57,9 @@ GemmRun sample_gemm_run() {
   run.name = "tma";
   run.options.m = run.options.n = run.options.k = 4096;
   run.options.selection.set("tile", "128x128");
-  run.problem.lda = run.problem.ldb = run.problem.ldc = run.problem.ldd = 4096;
+  gemm::Problem problem{};
+  problem.lda = problem.ldb = problem.ldc = problem.ldd = 4096;
+  run.problem = harness::problem_json(run.options, problem);
   harness::Verdict verdict;
   verdict.elements = 4096 * 4096;
   verdict.worst = 0.61;
@@ -193,6 +195,7 @@ TEST_CASE("what the user chose is in the record", "[record]") {
   run.options.beta = -3;
   run.options.seed = std::numeric_limits<std::uint64_t>::max();
   run.options.init = harness::Init::zeros;
+  run.problem = harness::problem_json(run.options, {});
   run.options.selection.set("stages", "4");
   run.options.selection.set_broken("no-fence");
   const std::string text = harness::record(run).text();

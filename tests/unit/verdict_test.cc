@@ -558,6 +558,27 @@ TEST_CASE("An empty D passes if nothing around it is written", "[verdict]") {
   }
 }
 
+TEST_CASE("Verdicts merge: counts add up, and the first wrong element is that of the first matrix",
+          "[verdict]") {
+  Verdict verdict, later_rows, earlier_rows, other_matrix;
+  later_rows.elements = earlier_rows.elements = other_matrix.elements = 10;
+  later_rows.wrong = earlier_rows.wrong = 1;
+  later_rows.worst = 3;
+  later_rows.first = harness::WrongElement{5, 0, 1, 0, 0.5};
+  earlier_rows.first = harness::WrongElement{2, 1, 1, 0, 0.5};
+  other_matrix.wrong = 2;
+  other_matrix.damaged_guard_bytes = 4;
+  other_matrix.first = harness::WrongElement{0, 0, 1, 0, 0.5, "D of group 1"};
+  for (const Verdict& other : {later_rows, earlier_rows, other_matrix}) merge(verdict, other);
+  CHECK(verdict.elements == 30);
+  CHECK(verdict.wrong == 4);
+  CHECK(verdict.worst == 3);
+  CHECK(verdict.damaged_guard_bytes == 4);
+  REQUIRE(verdict.first);
+  CHECK(verdict.first->row == 2);
+  CHECK(verdict.first->matrix.empty());
+}
+
 TEST_CASE("The report names the first wrong element, its tile and the share", "[verdict]") {
   Verdict verdict;
   verdict.elements = 16777216;
@@ -570,8 +591,11 @@ TEST_CASE("The report names the first wrong element, its tile and the share", "[
   CHECK(
       describe(verdict, {128, 128}) ==
       "FAIL: 8,192 of 16,777,216 elements wrong (0.0488 %). First at row 3, column 130 (tile 0, 1; "
-      "row 3, column 2 of the tile): got nan, expected -1.234512 +- 0.0078. D held nan before the "
+      "row 3, column 2 of the tile): got nan, expected -1.234512 +- 0.0078. It held nan before the "
       "launch: perhaps nothing was stored.");
+
+  verdict.first->matrix = "D of group 7";
+  CHECK(contains(describe(verdict, {128, 128}), "column 2 of the tile) of D of group 7: got nan"));
 
   verdict.first->got = inf;
   verdict.damaged_guard_bytes = 64;
