@@ -60,13 +60,15 @@ enum class Break {
   relaxed_flag,
   early_flag,
   no_barrier_behind_flag,
-  contributor_forgotten,
-  forwards
+  contributor_forgotten
 };
 
 /// How the pieces of a tile come together. Ordered: the owner adds them in the order of K, and the
 /// bits of D are the same in each run. Atomic: each contributor adds to one place, in any order.
 enum class Fixup { ordered, atomic };
+
+/// From which end a CTA walks its stretch of the tape.
+enum class Walk { backwards, forwards };
 
 /// In global memory. A unit has one place for sums: it gives away one piece at the most. Flags are
 /// 0 before a launch, and after it again.
@@ -162,7 +164,7 @@ __device__ void take_over(Accumulator& accumulator, const StreamKPlan& plan, int
   }
 }
 
-template <Fixup fixup, Break broken, bool traced>
+template <Fixup fixup, Break broken, Walk direction, bool traced>
 __global__ void __launch_bounds__(threads, 1)
     gemm_stream_k(const __grid_constant__ CUtensorMap map_a,
                   const __grid_constant__ CUtensorMap map_b,
@@ -174,7 +176,7 @@ __global__ void __launch_bounds__(threads, 1)
   __shared__ ptx::Mbarrier empty[stages];
 
   const Ring ring{shared, full, empty};
-  constexpr bool forwards = broken == Break::forwards;
+  constexpr bool forwards = direction == Walk::forwards;
 
   if (threadIdx.x == 0) {
     ring.init(4 * consumers);
@@ -239,23 +241,31 @@ using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, St
 Kernel kernel_for(const harness::Selection& selection) {
   const std::string& broken = selection.broken();
   const bool atomic = selection.text("fixup") == "atomic";
-  if (atomic && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --fixup ordered only.");
+  const bool forwards = selection.text("walk") == "forwards";
+  if (atomic && (!broken.empty() || selection.traced() || forwards)) {
+    throw harness::UsageError("--break, --trace and --walk run with --fixup ordered only.");
+  }
+  if (forwards && !broken.empty()) {
+    throw harness::UsageError("--break runs with --walk backwards only.");
   }
   constexpr Fixup ordered = Fixup::ordered;
-  if (broken == "flag-not-reset") return gemm_stream_k<ordered, Break::flag_not_reset, false>;
-  if (broken == "relaxed-flag") return gemm_stream_k<ordered, Break::relaxed_flag, false>;
-  if (broken == "early-flag") return gemm_stream_k<ordered, Break::early_flag, false>;
+  constexpr Walk back = Walk::backwards;
+  if (broken == "flag-not-reset") return gemm_stream_k<ordered, Break::flag_not_reset, back, false>;
+  if (broken == "relaxed-flag") return gemm_stream_k<ordered, Break::relaxed_flag, back, false>;
+  if (broken == "early-flag") return gemm_stream_k<ordered, Break::early_flag, back, false>;
   if (broken == "no-barrier-behind-flag") {
-    return gemm_stream_k<ordered, Break::no_barrier_behind_flag, false>;
+    return gemm_stream_k<ordered, Break::no_barrier_behind_flag, back, false>;
   }
   if (broken == "contributor-forgotten") {
-    return gemm_stream_k<ordered, Break::contributor_forgotten, false>;
+    return gemm_stream_k<ordered, Break::contributor_forgotten, back, false>;
   }
-  if (broken == "forwards") return gemm_stream_k<ordered, Break::forwards, false>;
-  if (selection.traced()) return gemm_stream_k<ordered, Break::none, true>;
-  if (atomic) return gemm_stream_k<Fixup::atomic, Break::none, false>;
-  return gemm_stream_k<ordered, Break::none, false>;
+  if (forwards) {
+    return selection.traced() ? gemm_stream_k<ordered, Break::none, Walk::forwards, true>
+                              : gemm_stream_k<ordered, Break::none, Walk::forwards, false>;
+  }
+  if (selection.traced()) return gemm_stream_k<ordered, Break::none, back, true>;
+  if (atomic) return gemm_stream_k<Fixup::atomic, Break::none, back, false>;
+  return gemm_stream_k<ordered, Break::none, back, false>;
 }
 
 /// Which place of D a tile has, and which CTA computes what of it.
@@ -268,6 +278,7 @@ Schedule schedule_for(const gemm::Problem& problem, const harness::Selection& se
   using gemm::Split;
   const std::string& split = selection.text("split");
   const Split how = split == "data-parallel" ? Split::data_parallel
+                    : split == "half-rule"   ? Split::half_rule
                     : split == "stream-k"    ? Split::stream_k
                     : split == "hybrid"      ? Split::hybrid
                     : split == "split-k"     ? Split::split_k
@@ -285,7 +296,7 @@ std::vector<harness::Work> list_work(const gemm::Problem& problem,
   const auto [order, plan] = schedule_for(problem, selection, ctas);
   std::vector<harness::Work> list;
   for (int cta = 0; cta < plan.grid(); ++cta) {
-    gemm::PieceWalk walk(plan, cta);
+    gemm::PieceWalk walk(plan, cta, selection.text("walk") == "forwards");
     Piece piece;
     for (int number = 0; walk.next(piece); ++number) {
       const TilePosition at = order.at(piece.tile);
@@ -336,27 +347,31 @@ int main(int argc, char** argv) {
       .name = "stream_k",
       .trick = "the last wave is cut along K, and every SM gets the same",
       .likely_wait = "a flag of another CTA's sums, if it was left set or is never set, or `full`",
-      .knobs = {{"split",
-                 "what is cut: nothing, everything, the tail and a wave, each tile into equal "
-                 "pieces; auto: the tail, if its wave is less than half full",
-                 {"auto", "data-parallel", "stream-k", "hybrid", "split-k"},
-                 "auto"},
-                {"groups",
-                 "tapes: CTAs of different groups are at the same k-tiles of neighbouring tiles",
-                 {"1", "2", "4"},
-                 "1"},
-                {"fixup",
-                 "ordered: the same bits in each run; atomic: sums are added in any order",
-                 {"ordered", "atomic"},
-                 "ordered"}},
+      .knobs =
+          {{"split",
+            "what is cut: nothing, everything, the tail and a wave, each tile into equal "
+            "pieces; auto: what should take least; half-rule: the tail and a wave, if the last "
+            "wave is at most half full",
+            {"auto", "half-rule", "data-parallel", "stream-k", "hybrid", "split-k"},
+            "auto"},
+           {"groups",
+            "tapes: CTAs of different groups are at the same k-tiles of neighbouring tiles",
+            {"1", "2", "4"},
+            "1"},
+           {"fixup",
+            "ordered: the same bits in each run; atomic: sums are added in any order",
+            {"ordered", "atomic"},
+            "ordered"},
+           {"walk",
+            "from which end a CTA walks its stretch of the tape: forwards is right, but a chain, "
+            "in which each waits for the one before it",
+            {"backwards", "forwards"},
+            "backwards"}},
       .breaks = {{"flag-not-reset", "leaves the flags set: the next launch does not wait"},
                  {"relaxed-flag", "reads the flag without acquiring what it stands for"},
                  {"early-flag", "sets the flag before the sums are written"},
                  {"no-barrier-behind-flag", "one thread waits, and the others do not wait for it"},
-                 {"contributor-forgotten", "takes over from one CTA where there are several"},
-                 {"forwards",
-                  "walks the tape forwards: right, but each CTA waits for the one before "
-                  "it, and none is faster than the chain"}},
+                 {"contributor-forgotten", "takes over from one CTA where there are several"}},
       .tracks = {"producer", "consumer 0", "consumer 1"},
       .tile =
           [](const harness::Selection&) {

@@ -145,38 +145,55 @@ class ContributorWalk {
 };
 
 /// How to cut a problem. The names are those of lesson 11's knob.
-enum class Split { automatic, data_parallel, stream_k, hybrid, split_k };
+enum class Split { automatic, half_rule, data_parallel, stream_k, hybrid, split_k };
 
-/// What handing pieces over costs, in k-tiles of the same time: measured on an H200 with tiles of
-/// 128 x 256 (docs/lesson11_stream_k.md).
-constexpr int handover_k_tiles = 20;
+/// What handing pieces over costs, in k-tiles of the same time, with tiles of 128 x 256 on an H200
+/// (docs/lesson11_stream_k.md): the first piece of a tile, and each further one.
+constexpr int first_handover = 13;
+constexpr int further_handover = 3;
+
+/// All tiles, each in `pieces` equal pieces: a unit a piece.
+HOST_DEVICE constexpr StreamKPlan split_tiles(int tiles, int k_tiles, int ctas, int pieces) {
+  return {tiles, k_tiles, tiles, pieces * tiles, 1, ctas};
+}
+
+/// How long `plan` takes, in k-tiles: its stretches, handing over, and the whole tiles behind.
+HOST_DEVICE constexpr int cost_of(const StreamKPlan& plan) {
+  const int waves = (plan.tiles - plan.tape_tiles + plan.ctas - 1) / plan.ctas;
+  if (plan.tape_tiles == 0) return waves * plan.k_tiles;
+  const std::int64_t work = std::int64_t{plan.tape_tiles} * plan.k_tiles;
+  const int stretch = static_cast<int>((work + plan.units - 1) / plan.units);
+  // Where cuts fall within tiles, a tile may have one more.
+  const bool is_even = plan.units % plan.tape_tiles == 0;
+  const int pieces = (plan.units + plan.tape_tiles - 1) / plan.tape_tiles + (is_even ? 0 : 1);
+  return stretch + first_handover + (pieces - 2) * further_handover + waves * plan.k_tiles;
+}
 
 /// The plan for `tiles` tiles of `k_tiles` on `ctas` CTAs.
 ///
 /// hybrid: the tail, and if there are full waves one of them as well, so that the pieces are longer
 /// than a tile and each tile has two contributors at the most. stream_k: everything. split_k: as
-/// many equal pieces a tile as there are CTAs for. automatic: hybrid, unless the last wave is more
-/// than half full behind full ones (the 50 % rule), or the time saved is less than handing over
-/// costs.
+/// many equal pieces a tile as there are CTAs for. half_rule: hybrid, unless the last wave is more
+/// than half full behind full ones. automatic: what costs least, of data_parallel, hybrid and
+/// split_k with any number of pieces.
 HOST_DEVICE constexpr StreamKPlan make_plan(Split split, int tiles, int k_tiles, int ctas,
                                             int groups = 1) {
   constexpr int least_k_tiles = 8;  // of a unit
   const StreamKPlan data_parallel{tiles, k_tiles, 0, ctas, 1, ctas};
-  StreamKPlan plan = data_parallel;
+  if (k_tiles == 0 || split == Split::data_parallel) return data_parallel;
+
+  const int by_ctas = ctas / tiles;
+  const int by_k_tiles = k_tiles / least_k_tiles;
+  const int most_pieces = by_ctas < by_k_tiles ? by_ctas : by_k_tiles;
+  if (split == Split::split_k) {
+    return most_pieces < 2 ? data_parallel : split_tiles(tiles, k_tiles, ctas, most_pieces);
+  }
+
   const int waves = tiles / ctas;
   const int tail = tiles % ctas;
-  const bool mostly_full = waves > 0 && 2 * tail > ctas;
-  if (k_tiles == 0 || split == Split::data_parallel) return plan;
-  if (split == Split::automatic && (tail == 0 || mostly_full)) return plan;
+  if (split == Split::half_rule && waves > 0 && 2 * tail > ctas) return data_parallel;
 
-  if (split == Split::split_k) {
-    const int most = k_tiles / least_k_tiles;
-    const int pieces = ctas / tiles < most ? ctas / tiles : most;
-    if (pieces < 2) return plan;
-    plan.tape_tiles = tiles;
-    plan.units = pieces * tiles;
-    return plan;
-  }
+  StreamKPlan plan = data_parallel;
   plan.tape_tiles = split == Split::stream_k ? tiles
                     : tail == 0              ? 0
                     : waves > 0              ? ctas + tail
@@ -184,15 +201,14 @@ HOST_DEVICE constexpr StreamKPlan make_plan(Split split, int tiles, int k_tiles,
   const std::int64_t work = std::int64_t{plan.tape_tiles} * k_tiles;
   if (work / least_k_tiles < plan.units) plan.units = static_cast<int>(work / least_k_tiles);
   if (plan.units == 0) return data_parallel;
-
-  const std::int64_t stretch = work / plan.units;
-  const std::int64_t waves_behind = (tiles - plan.tape_tiles + ctas - 1) / ctas;
-  const std::int64_t waves_without = (tiles + ctas - 1) / ctas;
-  if (split == Split::automatic &&
-      stretch + handover_k_tiles + waves_behind * k_tiles >= waves_without * k_tiles) {
-    return data_parallel;
-  }
   if (plan.units % groups == 0 && plan.tape_tiles >= groups) plan.groups = groups;
+  if (split != Split::automatic) return plan;
+
+  if (cost_of(data_parallel) <= cost_of(plan)) plan = data_parallel;
+  for (int pieces = 2; pieces <= most_pieces; ++pieces) {
+    const StreamKPlan pieced = split_tiles(tiles, k_tiles, ctas, pieces);
+    if (cost_of(pieced) < cost_of(plan)) plan = pieced;
+  }
   return plan;
 }
 

@@ -23,7 +23,7 @@ ORDERS = [{"raster": raster, "swizzle": swizzle} for raster in ("n", "m") for sw
 CLUSTERS = [{"cluster": cluster, "release": release}
             for cluster in ("1x1", "2x1", "1x2", "4x1", "1x4") for release in ("cta", "cluster")
             if (cluster, release) not in (("2x1", "cta"), ("1x1", "cluster"))]
-SPLITS = ("auto", "data-parallel", "stream-k", "hybrid", "split-k")
+SPLITS = ("auto", "half-rule", "data-parallel", "stream-k", "hybrid", "split-k")
 
 # What a lesson's knobs are worth, at one size; without the defaults, which SHAPES measures there.
 KNOBS = {
@@ -47,7 +47,9 @@ KNOBS = {
                  for band in (1, 4, 8, 16) if (tile, band) != ("128x128", 8)],
     "lesson09": ORDERS + [{"persistent": "off"}, {"serpentine": "on"}, {"tile": "256x128"}],
     "lesson10": CLUSTERS,
-    "lesson11": [{"split": split} for split in SPLITS if split != "auto"],
+    "lesson11": [{"split": split, "groups": groups}
+                 for split in ("hybrid", "stream-k") for groups in (1, 2, 4)] +
+                [{"split": "data-parallel"}],
 }
 KNOB_SHAPE = (4096, 4096, 4096)
 # The tiles that a large problem wants.
@@ -62,22 +64,33 @@ LARGE_SHAPE = (8192, 8192, 8192)
 # How much there is to multiply beside the epilogue, without C and with it.
 K_SWEEP = {"lessons": ("lesson07", "lesson08"), "m": 4096, "n": 4096,
            "k": (64, 128, 256, 512, 1024, 2048, 4096), "beta": (0, 1)}
-# Beside SHAPES, with the default knobs.
+# Beside SHAPES; the orders and clusters are measured there, too.
 MORE_SHAPES = {
     "lesson09": [(16384, 16384, 8192), (4096, 14336, 4096)],
     "lesson10": [(16384, 16384, 8192), (4096, 14336, 4096)],
+}
+MORE_KNOBS = {
+    "lesson09": ORDERS,
+    "lesson10": [{"cluster": cluster} for cluster in ("1x1", "1x2", "4x1", "1x4")],
 }
 # Lesson 11: short tails, and fewer tiles than SMs.
 TAILS = {
     "shapes": [(2176, 2176, 4096), (1024, 4096, 4096), (128, 8192, 8192), (384, 384, 16384)],
     "knobs": [{"split": split} for split in SPLITS] + [{"split": "hybrid", "groups": 2},
-                                                       {"split": "hybrid", "fixup": "atomic"}],
+                                                       {"split": "hybrid", "fixup": "atomic"},
+                                                       {"split": "split-k", "fixup": "atomic"},
+                                                       {"split": "hybrid", "walk": "forwards"}],
 }
 # Waves of tiles, 128 x 256 each: the last one may be nearly empty.
 TILE_COUNTS = {
     "tiles": (66, 99, 131, 132, 133, 150, 198, 220, 264, 265), "n": 256, "k": 4096,
     "knobs": {"lesson09": [{}],
               "lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
+}
+# How full the last of two waves may be for a cut to pay.
+CROSSOVERS = {
+    "tiles": (141, 165, 198, 215, 231, 248), "n": 256, "k": (1024, 2048, 4096, 8192),
+    "knobs": {"lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
 }
 # Several tiles for each SM, few enough k-tiles for a picture.
 TRACE_SHAPE = (4096, 4096, 1024)
@@ -97,6 +110,9 @@ def runs(lesson):
         return
     for shape in SHAPES + MORE_SHAPES.get(lesson, []):
         yield [*flags_of(*shape), "--baseline", "best"]
+    for shape in MORE_SHAPES.get(lesson, []):
+        for knobs in MORE_KNOBS.get(lesson, []):
+            yield flags_of(*shape, knobs)
     for knobs in KNOBS.get(lesson, []):
         yield flags_of(*KNOB_SHAPE, knobs)
     for knobs in LARGE_KNOBS.get(lesson, []):
@@ -114,6 +130,11 @@ def runs(lesson):
     for tiles in TILE_COUNTS["tiles"]:
         for knobs in TILE_COUNTS["knobs"].get(lesson, []):
             yield flags_of(128 * tiles, TILE_COUNTS["n"], TILE_COUNTS["k"], knobs)
+    for knobs in CROSSOVERS["knobs"].get(lesson, []):
+        for k in CROSSOVERS["k"]:
+            for tiles in CROSSOVERS["tiles"]:
+                if k != TILE_COUNTS["k"] or tiles not in TILE_COUNTS["tiles"]:
+                    yield flags_of(128 * tiles, CROSSOVERS["n"], k, knobs)
 
 
 def run(command):
@@ -159,8 +180,13 @@ def main():
     folder = arguments.out or ROOT / "plots" / "data" / re.sub(r"[^a-z0-9]+", "-", gpu.lower())
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "ladder.jsonl"
+    # Of the lessons that were not measured now, the last measurement stays.
+    numbers = {int(lesson.removeprefix("lesson")) for lesson in arguments.lessons}
+    kept = [line for line in (path.read_text().splitlines() if path.exists() else [])
+            if json.loads(line)["lesson"] not in numbers]
+    lines = sorted(kept + lines, key=lambda line: json.loads(line)["lesson"])
     path.write_text("\n".join(lines) + "\n")
-    print(f"{len(lines)} records in {path}")
+    print(f"{len(lines)} records in {path}, {len(kept)} of them from before")
     traced = [lesson for lesson in arguments.lessons if has_timeline(lesson)]
     traces = [trace(lesson, folder.resolve() / f"trace_{lesson}.json") for lesson in traced]
     return 0 if all(traces) else 1

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 NUMBERS = "numbers"
-SLOWER = "slower"
 
 
 class Row(NamedTuple):
@@ -38,8 +37,8 @@ def parse(text):
         if len(cells) != 7 or cells[6] not in ("every", "caught"):
             raise ValueError(f"broken.txt:{number}: not a row of seven columns: {line}")
         lesson, variant, size, flags, rule, names, under = cells
-        if (rule in (NUMBERS, SLOWER)) == bool(names):
-            raise ValueError(f"broken.txt:{number}: a rule names something, others do not: {line}")
+        if (rule == NUMBERS) == bool(names):
+            raise ValueError(f"broken.txt:{number}: a rule names something, numbers do not: {line}")
         m, n, k = map(int, size.split("x"))
         rows.append(
             Row(lesson, variant, (m, n, k), tuple(flags.split()), rule, names, under == "every")
@@ -52,12 +51,9 @@ def table():
 
 
 def rule_spoke(row, outcome):
-    """Whether the rule spoke and named what it must; of `numbers`, whether D alone is wrong; of
-    `slower`, whether nothing is."""
+    """Whether the rule spoke and named what it must; of `numbers`, whether D alone is wrong."""
     if row.rule == NUMBERS:
         return outcome.wrong > 0 and outcome.hazards == 0
-    if row.rule == SLOWER:
-        return outcome.is_right
     return any(
         finding.rule == row.rule and row.names in f"{finding.sentence} {finding.place}"
         for finding in outcome.findings
@@ -70,13 +66,10 @@ def complaints(row, outcomes):
     for outcome in outcomes:
         if outcome.trouble:
             said.append(f"{outcome.command}: {outcome.trouble}\n{outcome.output}")
-        elif row.rule == SLOWER:
-            if not outcome.is_right:
-                said.append(f"{outcome.command}: was wrong, not only slower\n{outcome.output}")
         elif outcome.status != 1 or (outcome.wrong == 0 and outcome.hazards == 0):
             said.append(f"{outcome.command}: was not caught\n{outcome.output}")
         elif row.every and not rule_spoke(row, outcome):
             said.append(f"{outcome.command}: {row.rule} did not name {row.names}\n{outcome.output}")
-    if row.rule != SLOWER and not any(rule_spoke(row, outcome) for outcome in outcomes):
+    if not any(rule_spoke(row, outcome) for outcome in outcomes):
         said.append(f"{row}: {row.rule}, naming {row.names}, spoke under none of the schedules")
     return said

@@ -126,10 +126,10 @@ def multicast(cluster="2x1", release="cta"):
     return Config("lesson10", {"cluster": cluster, "release": release}, (128, 256), stages=4)
 
 
-def stream_k(split="auto", groups=1, fixup="ordered", launches=1):
+def stream_k(split="auto", groups=1, fixup="ordered", launches=1, walk="backwards"):
     """With 33 k-tiles, a tile has up to four contributors. What a launch leaves in the flags, the
     next one finds."""
-    knobs = {"split": split, "groups": groups, "fixup": fixup}
+    knobs = {"split": split, "groups": groups, "fixup": fixup, "walk": walk}
     if launches > 1:
         knobs["soak"] = launches
     return Config("lesson11", knobs, (128, 256), stages=4, k_tiles=(17, 33))
@@ -146,11 +146,12 @@ def configs():
     clusters = [(cluster,) for cluster in ("1x1", "1x2", "4x1", "1x4")] + [
         (cluster, "cluster") for cluster in ("2x1", "1x2", "4x1", "1x4")
     ]
-    splits = [(split,) for split in ("data-parallel", "stream-k", "hybrid", "split-k")]
+    splits = [(split,) for split in ("half-rule", "data-parallel", "stream-k", "hybrid", "split-k")]
     splits += [("stream-k", groups) for groups in (2, 4)]
     splits += [(split, 1, "atomic") for split in ("stream-k", "hybrid", "split-k")]
     splits += [("hybrid", 2, "atomic")]
     splits += [(split, 1, "ordered", 3) for split in ("stream-k", "hybrid", "split-k")]
+    splits += [(split, 1, "ordered", 1, "forwards") for split in ("stream-k", "hybrid")]
     registers = [(1, "off"), (2, "on"), (2, "off"), (3, "on"), (3, "off")]
     return {
         "lesson01": [naive(), *(naive(*knobs) for knobs in walks if knobs != ("rotated", "4x8"))],

@@ -34,8 +34,8 @@ void for_many_plans(const std::function<void(const StreamKPlan&)>& check) {
   for (const int tiles : {1, 2, 3, 5, 9, 11, 18, 67, 150}) {
     for (const int k_tiles : {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 32, 33, 64}) {
       for (const int ctas : {1, 2, 4, 7, 132}) {
-        for (const Split split : {Split::automatic, Split::data_parallel, Split::stream_k,
-                                  Split::hybrid, Split::split_k}) {
+        for (const Split split : {Split::automatic, Split::half_rule, Split::data_parallel,
+                                  Split::stream_k, Split::hybrid, Split::split_k}) {
           for (const int groups : {1, 2, 4}) {
             INFO(tiles << " tiles of " << k_tiles << " k-tiles, " << ctas << " CTAs, split "
                        << static_cast<int>(split) << ", " << groups << " groups");
@@ -205,30 +205,70 @@ TEST_CASE("split-K: each tile in as many equal pieces", "[stream_k]") {
   CHECK(make_plan(Split::split_k, 9, 15, 132).tape_tiles == 0);
 }
 
-TEST_CASE("what is cut of its own accord: a short tail, if that saves more than it costs",
-          "[stream_k]") {
+TEST_CASE("the half rule: the tail is cut unless its wave is more than half full", "[stream_k]") {
   constexpr int sms = 132;
-  // 18 tiles in a second wave: it and the wave before it.
-  CHECK(make_plan(Split::automatic, 150, 64, sms).tape_tiles == 150);
-  CHECK(make_plan(Split::automatic, 132 + 150, 64, sms).tape_tiles == 150);
-  CHECK(make_plan(Split::automatic, 2 * 132 + 150, 64, sms).tape_tiles == 150);
-  // The 50 % rule: 66 tiles fill half of a wave, 88 more.
-  CHECK(make_plan(Split::automatic, 132 + 66, 256, sms).tape_tiles == 198);
-  CHECK(make_plan(Split::automatic, 132 + 67, 256, sms).tape_tiles == 0);
-  CHECK(make_plan(Split::automatic, 220, 64, sms).tape_tiles == 0);
-  // It is for a wave behind full ones: alone, two thirds of a wave are worth cutting.
-  CHECK(make_plan(Split::automatic, 88, 256, sms).tape_tiles == 88);
-  // Full waves.
-  CHECK(make_plan(Split::automatic, 132, 64, sms).tape_tiles == 0);
-  CHECK(make_plan(Split::automatic, 264, 64, sms).tape_tiles == 0);
-  // 62 of 64 k-tiles each: what is saved is less than handing over costs.
-  CHECK(make_plan(Split::automatic, 128, 64, sms).tape_tiles == 0);
-  // Few k-tiles.
-  CHECK(make_plan(Split::automatic, 150, 16, sms).tape_tiles == 0);
+  // 18 tiles in the last wave: it and the wave before it.
+  CHECK(make_plan(Split::half_rule, 150, 64, sms).tape_tiles == 150);
+  CHECK(make_plan(Split::half_rule, 132 + 150, 64, sms).tape_tiles == 150);
+  CHECK(make_plan(Split::half_rule, 2 * 132 + 150, 64, sms).tape_tiles == 150);
+  // 66 tiles fill half of a wave.
+  CHECK(make_plan(Split::half_rule, 132 + 66, 256, sms).tape_tiles == 198);
+  CHECK(make_plan(Split::half_rule, 132 + 67, 256, sms).tape_tiles == 0);
+  // It is for a wave behind full ones: alone, two thirds of a wave are cut.
+  CHECK(make_plan(Split::half_rule, 88, 256, sms).tape_tiles == 88);
+  CHECK(make_plan(Split::half_rule, 264, 64, sms).tape_tiles == 0);
+}
+
+TEST_CASE("what is cut of its own accord: what costs least", "[stream_k]") {
+  constexpr int sms = 132;
+  const auto tape_tiles = [](int tiles, int k_tiles) {
+    return make_plan(Split::automatic, tiles, k_tiles, sms).tape_tiles;
+  };
+  CHECK(tape_tiles(150, 64) == 150);
+  CHECK(tape_tiles(2 * 132 + 150, 64) == 150);
+  // How full the last wave may be depends on K: seen on an H200, at 64, 32 and 16 k-tiles.
+  CHECK(tape_tiles(215, 64) == 215);
+  CHECK(tape_tiles(248, 64) == 0);
+  CHECK(tape_tiles(198, 32) == 198);
+  CHECK(tape_tiles(231, 32) == 0);
+  CHECK(tape_tiles(141, 16) == 141);
+  CHECK(tape_tiles(198, 16) == 0);
+  // Full waves, and 62 of 64 k-tiles each.
+  CHECK(tape_tiles(132, 64) == 0);
+  CHECK(tape_tiles(264, 64) == 0);
+  CHECK(tape_tiles(128, 64) == 0);
+  CHECK(tape_tiles(512, 64) == 0);
   // No product at all.
-  for (const Split split : {Split::automatic, Split::stream_k, Split::hybrid, Split::split_k}) {
+  for (const Split split :
+       {Split::automatic, Split::half_rule, Split::stream_k, Split::hybrid, Split::split_k}) {
     CHECK(make_plan(split, 150, 0, sms).tape_tiles == 0);
   }
+}
+
+TEST_CASE("few tiles are cut into equal pieces, but not into too many", "[stream_k]") {
+  constexpr int sms = 132;
+  CHECK(make_plan(Split::automatic, 32, 128, sms).units == 4 * 32);
+  // 22 pieces would be 12 k-tiles each, and an owner would take over 21 of them.
+  const StreamKPlan plan = make_plan(Split::automatic, 6, 256, sms);
+  CHECK(plan.units % 6 == 0);
+  const int chosen = plan.units / 6;
+  for (int pieces = 2; pieces <= 22; ++pieces) {
+    CHECK(gemm::cost_of(plan) <= gemm::cost_of(gemm::split_tiles(6, 256, sms, pieces)));
+  }
+  CHECK(chosen > 4);
+  CHECK(chosen < 22);
+}
+
+TEST_CASE("what a plan costs", "[stream_k]") {
+  using gemm::cost_of;
+  using gemm::first_handover;
+  using gemm::further_handover;
+  CHECK(cost_of(make_plan(Split::data_parallel, 150, 64, 132)) == 2 * 64);
+  // 73 k-tiles each, and a tile has two pieces.
+  CHECK(cost_of(make_plan(Split::hybrid, 150, 64, 132)) == 73 + first_handover);
+  // Four pieces of 32 k-tiles.
+  CHECK(cost_of(make_plan(Split::split_k, 32, 128, 132)) ==
+        32 + first_handover + 2 * further_handover);
 }
 
 TEST_CASE("what is cut when asked for", "[stream_k]") {
