@@ -1,5 +1,6 @@
 """Draws what turning one knob does: lesson 04's stages, lesson 05's lag, K in lesson 07 against
-lesson 08, lesson 09's orders of tiles, and the number of tiles in lessons 09 and 11.
+lesson 08, lesson 09's orders of tiles, the number of tiles in lessons 09 and 11, and how full the last wave is
+in lesson 11.
 
 The table below the curves gives the TFLOP/s behind every point.
 """
@@ -22,13 +23,15 @@ _WHAT = "Share of cuBLAS's speed"
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """The runs of a curve, by what is on the x axis; of a library's curve, its times beside them."""
+    """The runs of a curve, by what is on the x axis; of a library's curve, its times beside them.
+    With `against`, other runs, the curve is of the gain over these."""
 
     name: str
     runs: dict
     colour: str
     is_dashed: bool = False
     is_library: bool = False
+    against: dict = dataclasses.field(default_factory=dict)
 
     def tflops(self, value):
         run = self.runs[value]
@@ -38,7 +41,8 @@ class Curve:
 @dataclasses.dataclass(frozen=True)
 class Sweep:
     """A figure's curves and texts; `compared` holds pairs of curves, one of which is over the
-    other. The curves are of the share of cuBLAS's speed, or of the speed itself."""
+    other. The curves are of the share of cuBLAS's speed, or of the speed itself, or
+    of the gain over other runs."""
 
     title: str
     subtitle: str
@@ -48,9 +52,12 @@ class Sweep:
     is_log: bool = False
     is_even: bool = False  # the swept values stand at the same distance
     of_speed: bool = False
+    of_gain: bool = False
 
     def height(self, curve, value):
         """Where a curve stands on the y axis."""
+        if self.of_gain:
+            return curve.runs[value].share / curve.against[value].share
         return curve.tflops(value) if self.of_speed else curve.runs[value].share
 
     @property
@@ -208,12 +215,42 @@ def sawtooth(loaded):
     )
 
 
+def crossovers(loaded):
+    """Lesson 11: the gain of cutting the tail and one wave over whole tiles, two waves of them, by
+    how many tiles are in the last one; a curve for each K."""
+    n, tile_m, wave = 256, 128, 132
+    swept = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for run in _of_lesson(loaded, 11):
+        knobs = dict(run.knobs)
+        tiles = run.problem.m // tile_m
+        is_two_waves = run.problem.shape[1] == n and wave < tiles < 2 * wave
+        if run.problem.is_plain and is_two_waves and run.problem.m % tile_m == 0:
+            swept[run.problem.k][knobs.get("split")][tiles - wave] = run
+    curves = []
+    for k, colour in zip(sorted(swept), itertools.cycle(picture.COLOURS)):
+        whole, cut = swept[k]["data-parallel"], swept[k]["hybrid"]
+        both = {tail: run for tail, run in cut.items() if tail in whole}
+        if both:
+            curves.append(Curve(f"K = {k}", both, colour, against=whole))
+    if not curves:
+        raise loaded.nothing("run of lesson 11, cut and whole, with two waves of tiles")
+    return Sweep(
+        title="How full may the last wave be for a cut to pay?",
+        subtitle=f"Speed with the tail cut, over that with whole tiles of {tile_m}×{n}; a full wave of "
+        f"{wave} tiles, and",
+        x_label="tiles in the last wave",
+        curves=curves,
+        of_gain=True,
+    )
+
+
 SWEEPS = {
     "stages": stages,
     "lag": lag,
     "k_sweep": k_sweep,
     "orders": orders,
     "sawtooth": sawtooth,
+    "crossovers": crossovers,
 }
 
 
@@ -315,14 +352,14 @@ def _draw_curves(axes, sweep):
         axes.set_ylabel("TFLOP/s")
     else:
         _set_shares(axes, min(heights), max(heights))
-        axes.set_ylabel("share of cuBLAS's speed")
+        axes.set_ylabel("of the uncut speed" if sweep.of_gain else "share of cuBLAS's speed")
     axes.set_xlabel(sweep.x_label)
     axes.set_xticks([_position(sweep, value) for value in sweep.values], map(str, sweep.values))
     low, high = axes.get_ylim()
     if low < 1 < high and not sweep.of_speed:
         axes.axhline(1, color=picture.INK, linewidth=1.2, linestyle=(0, (5, 3)))
         at = axes.get_yaxis_transform()
-        axes.annotate("cuBLAS", (0, 1), (6, 4), xycoords=at, textcoords="offset points")
+        axes.annotate("uncut" if sweep.of_gain else "cuBLAS", (0, 1), (6, 4), xycoords=at, textcoords="offset points")
     ends = []
     for curve in sweep.curves:
         values = sorted(curve.runs)

@@ -6,10 +6,12 @@ A table stands between two lines of its own:
     <!-- end -->
 
 `ladder` has all lessons, `lessonNN` one lesson's shapes and knobs, `ceilings` lesson 00's figures.
-`init=` (default normal) and `protocol=` (default interleaved) choose the runs.
+`init=` (default normal) and `protocol=` (default interleaved) choose the runs. `across=KNOB` gives a
+lesson's table a column for each value of that knob.
 """
 
 import collections
+import functools
 import itertools
 import math
 import os
@@ -22,7 +24,7 @@ import results
 _BEGIN = "<!-- table: "
 _MARKER = re.compile(re.escape(_BEGIN) + r"(?P<name>\w+)(?P<options>( \w+=\w+)*) -->")
 _END = "<!-- end -->"
-_DEFAULTS = {"init": "normal", "protocol": "interleaved"}
+_DEFAULTS = {"init": "normal", "protocol": "interleaved", "across": None}
 _TRICK = re.compile(r'\.trick\s*=\s*((?:"[^"]*"\s*)+)')
 _NOTHING = "–"
 
@@ -93,7 +95,7 @@ def _table(where, page, marker, loaded):
     for key, value in re.findall(r"(\w+)=(\w+)", marker["options"]):
         if key not in options:
             raise results.BadResults(
-                f"{where}: the option {key} is not known, only init and protocol"
+                f"{where}: the option {key} is not known, only init, protocol and across"
             )
         options[key] = value
     chosen = (options["init"], options["protocol"])
@@ -106,6 +108,9 @@ def _table(where, page, marker, loaded):
         sources, make = [run for run in runs if run.problem.is_plain], _ladder
     elif re.fullmatch(r"lesson\d\d", name):
         sources, make = [run for run in runs if run.lesson == int(name[-2:])], _lesson
+        if options["across"]:
+            make = functools.partial(_across, options["across"])
+            sources = [run for run in sources if options["across"] in dict(run.knobs)]
     else:
         raise results.BadResults(
             f"{where}: the table {name} is not known, only ladder, lessonNN and ceilings"
@@ -173,6 +178,35 @@ def _lesson(runs, _):
     return table, remarks
 
 
+def _across(knob, runs, _):
+    """A row a shape and setting of the other knobs, a column a value of `knob`; rows of one value
+    are left out."""
+    rows = collections.defaultdict(dict)
+    for run in runs:
+        others = tuple(item for item in _setting_items(run) if item[0] != knob)
+        rows[run.problem.shape, others][dict(run.knobs)[knob]] = run
+    rows = {key: cells for key, cells in rows.items() if len(cells) > 1}
+    # What all rows have in common says nothing.
+    common = set.intersection(*(set(others) for _, others in rows)) if rows else set()
+    values = list(dict.fromkeys(value for cells in rows.values() for value in cells))
+    if all(value.isdecimal() for value in values):
+        values.sort(key=int)
+    body = []
+    for (shape, others), cells in sorted(rows.items(), key=lambda row: results.work(row[0][0])):
+        setting = ", ".join(f"{name} {value}" for name, value in others if (name, value) not in common)
+        texts = (
+            f"{results.three_digits(run.timed.tflops)} ({results.percent(run.share)})" if run else _NOTHING
+            for run in map(cells.get, values)
+        )
+        body.append([results.shape_label(shape), setting or _NOTHING, *texts])
+    head = ["M×N×K", "setting", *(f"{knob} {value}" for value in values)]
+    text_columns = 2
+    if all(row[1] == _NOTHING for row in body):
+        head, body, text_columns = head[:1] + head[2:], [row[:1] + row[2:] for row in body], 1
+    remarks = ["TFLOP/s, in brackets the share of cuBLAS's speed"]
+    return _markdown(head, body, text_columns), remarks
+
+
 def _ceilings(rooflines, _):
     """A row a ceiling, and the ridge point."""
     (roofline,) = rooflines
@@ -208,12 +242,16 @@ def _title(lesson, page):
 
 def _setting(run):
     """Knobs, and what is not plain about the problem."""
+    return ", ".join(f"{name} {value}" for name, value in _setting_items(run)) or _NOTHING
+
+
+def _setting_items(run):
+    """The setting as pairs of a name and a value."""
     problem = run.problem
-    parts = [f"{knob} {value}" for knob, value in run.knobs]
+    items = list(run.knobs)
     if (problem.alpha, problem.beta) != (1, 0):
-        parts.append(f"α {problem.alpha:g}, β {problem.beta:g}")
-    parts += [f"{name} {pitch}" for name, pitch in problem.odd_pitches.items()]
-    return ", ".join(parts) or _NOTHING
+        items += [("α", f"{problem.alpha:g}"), ("β", f"{problem.beta:g}")]
+    return items + list(problem.odd_pitches.items())
 
 
 def _time(timed):

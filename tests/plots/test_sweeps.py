@@ -150,6 +150,24 @@ class Curves(SweepTest):
             for y, tflops in zip(drawn[name], expected, strict=True):
                 self.assertAlmostEqual(y / tflops, 1, places=2)
 
+    def test_crossovers(self):
+        def column(tiles, k, ms, split):
+            return gemm(11, "stream_k", (128 * tiles, 256, k), ms=ms, library_ms=0.05,
+                        knobs={"split": split})  # fmt: skip
+
+        sweep = self.sweep(
+            "crossovers", column(150, 4096, 0.1, "data-parallel"), column(150, 4096, 0.08, "hybrid"),
+            column(198, 4096, 0.1, "data-parallel"), column(198, 4096, 0.125, "hybrid"),
+            column(150, 1024, 0.05, "data-parallel"), column(150, 1024, 0.05, "hybrid"),
+            column(264, 4096, 0.1, "data-parallel"), column(264, 4096, 0.05, "hybrid"),
+            column(231, 4096, 0.05, "hybrid"),
+        )  # fmt: skip
+        self.assertEqual(
+            self.curves(sweep),
+            {"K = 1024": [(18, 1.0)], "K = 4096": [(18, 1.25), (66, 0.8)]},
+        )
+        self.assert_holds(sweeps.draw(sweep), "of the uncut speed", "uncut", "tiles in the last wave")
+
     def test_one_point(self):
         sweep = self.sweep("stages", ring(1, 0.3))
         self.assertEqual(self.curves(sweep), {"tile 128x128": [(1, 0.3)]})
@@ -185,6 +203,7 @@ class Refusals(SweepTest):
         self.refuse("orders", "along M and along N", ordered("n", 1, 0.9), ordered("n", 2, 0.9))
         self.refuse("orders", "swizzle many, no number",
                     ordered("n", "many", 0.9), ordered("m", 1, 0.9))  # fmt: skip
+        self.refuse("crossovers", "cut and whole", tiled(150, 0.05, "hybrid"))
         self.refuse("sawtooth", "no run of lesson 09 at M×256×4096", ordered("n", 1, 0.9),
                     tiled(132, 0.05, "auto"))  # fmt: skip
 

@@ -104,6 +104,31 @@ class Tables(ProgramTest):
             ],
         )
 
+    def test_across_a_knob(self):
+        def run(swizzle, raster, share, shape=(4096, 4096, 4096), switch="on"):
+            knobs = {"raster": raster, "swizzle": swizzle, "persistent": switch}
+            return gemm(9, "persistent", shape, ms=0.2 / share, library_ms=0.2, knobs=knobs)
+
+        table = self.make(
+            "lesson09 across=swizzle",
+            run("8", "n", 0.9), run("16", "n", 1.0), run("8", "m", 0.5), run("16", "m", 0.25),
+            run("8", "m", 0.5, (64, 64, 64)), run("16", "m", 0.25, (64, 64, 64)),
+            run("auto", "auto", 1.0), run("8", "n", 0.9, switch="off"),
+        )  # fmt: skip
+        self.assertEqual(
+            table[:-2],
+            [
+                "| M×N×K | setting | swizzle 8 | swizzle 16 |",
+                "| --- | --- | ---: | ---: |",
+                "| 64³ | raster m | 0.001 (50 %) | 0.001 (25 %) |",
+                "| 4096³ | raster n | 618 (90 %) | 687 (100 %) |",
+                "| 4096³ | raster m | 344 (50 %) | 172 (25 %) |",
+            ],
+        )
+        self.assertIn("in brackets the share of cuBLAS's speed", table[-1])
+        table = self.make("lesson09 across=swizzle", run("8", "n", 0.9), run("16", "n", 1.0))
+        self.assertEqual(table[0], "| M×N×K | swizzle 8 | swizzle 16 |")
+
     def test_lesson_caption(self):
         record = gemm()
         record["machine"].update(gpu="NVIDIA H200", commit="0123456789abcdef0123-dirty")
