@@ -236,8 +236,8 @@ def crossovers(loaded):
         raise loaded.nothing("run of lesson 11, cut and whole, with two waves of tiles")
     return Sweep(
         title="How full may the last wave be for a cut to pay?",
-        subtitle=f"Speed with the tail cut, over that with whole tiles of {tile_m}×{n}; a full wave of "
-        f"{wave} tiles, and",
+        subtitle=f"Lesson 11, --split hybrid over data-parallel: {wave} tiles of {tile_m}×{n} and "
+        "part of a second wave",
         x_label="tiles in the last wave",
         curves=curves,
         of_gain=True,

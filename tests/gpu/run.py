@@ -329,7 +329,9 @@ def main():
             print(text, end="")
             lines.append(text.rstrip())
         else:
-            lines.append(f"passed {case.name} ({seconds:.1f} s)")
+            # Of several ways to pass, which one it was.
+            said = re.search(case.says, output)[0] if "|" in case.says else ""
+            lines.append(f"passed {case.name} ({seconds:.1f} s){': ' if said else ''}{said}")
 
     def timed_run(case):
         start = time.monotonic()
