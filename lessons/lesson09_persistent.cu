@@ -12,6 +12,10 @@
 // overlap with nothing. `--serpentine on` lets every other tile of a CTA run through K backwards:
 // what the last one read at its end may still be in the L2.
 //
+// And a CTA that stays has a next tile to hide the epilogue under. With `--epilogue deferred` a
+// consumer only packs its sums, goes on, and stores them while the tensor cores are busy with the
+// next tile's first k-tiles.
+//
 // The note: docs/lesson09_persistent.md
 #include <cuda_bf16.h>
 
@@ -19,6 +23,7 @@
 #include <vector>
 
 #include "common/gemm/choose_order.h"
+#include "common/gemm/deferred_tile.cuh"
 #include "common/gemm/mainloop.cuh"
 #include "common/gemm/operand_map.h"
 #include "common/gemm/problem.h"
@@ -50,7 +55,20 @@ using Ring = gemm::Ring<tile_m, tile_n, stages>;
 template <int tile_m, int tile_n>
 constexpr int shared_bytes = Ring<tile_m, tile_n>::bytes + consumers* gemm::Staging::bytes;
 
-enum class Break { none, lost_tiles, ragged_band, ring_restart, early_issue, no_final_wait };
+/// Plain: a tile is stored before the next one begins. Deferred: it is packed, and stored under the
+/// next one's products.
+enum class Epilogue { plain, deferred };
+
+enum class Break {
+  none,
+  lost_tiles,
+  ragged_band,
+  ring_restart,
+  early_issue,
+  no_final_wait,
+  pack_late,
+  last_tile_kept
+};
 
 /// The static scheduler: this CTA's tiles are every gridDim.x-th of the order. Nothing is stored
 /// and nobody is asked; each role walks the list by itself.
@@ -71,7 +89,7 @@ __device__ void for_each_tile(const TileOrder& order, Function function) {
   }
 }
 
-template <int tile_m, int tile_n, Break broken, bool traced>
+template <int tile_m, int tile_n, Epilogue epilogue, Break broken, bool traced>
 __global__ void __launch_bounds__(threads, 1)
     gemm_persistent(const __grid_constant__ CUtensorMap map_a,
                     const __grid_constant__ CUtensorMap map_b,
@@ -120,20 +138,54 @@ __global__ void __launch_bounds__(threads, 1)
     const gemm::Staging staging{
         shared + Ring<tile_m, tile_n>::bytes + consumer * gemm::Staging::bytes, 1 + consumer};
     gemm::Track<traced> track(timeline, 1 + consumer, threadIdx.x % 128 == 0);
+    gemm::Track<traced && epilogue == Epilogue::deferred> stores(timeline, 1 + consumers + consumer,
+                                                                 threadIdx.x % 128 == 0);
     gemm::RingState read;
     float accumulator[blocks][tile_n / 2] = {};
 
+    gemm::DeferredTile<blocks, tile_n> deferred;  // empty for ever with Epilogue::plain
+    int deferred_index = 0;
+    const auto pack = [&](TilePosition at) {
+      deferred.pack(accumulator, p, at.row * tile_m + own_rows, at.column * tile_n);
+    };
+    const auto store_next = [&] {
+      const auto begin = stores.now();
+      deferred.store_next(p, map_d, staging);
+      stores.record(Span::store, deferred_index, begin);
+    };
+    TilePosition unpacked{-1, -1};  // for Break::pack_late
+
     for_each_tile<broken>(order, [&](TilePosition at, int index) {
       auto begin = track.now();
-      gemm::multiply_k_tiles(accumulator, ring, read, own_rows, k_tiles);
+      gemm::multiply_k_tiles(accumulator, ring, read, own_rows, k_tiles, [&] {
+        if (broken == Break::pack_late && unpacked.row >= 0) {
+          pack(unpacked);
+          unpacked.row = -1;
+        }
+        if (deferred.waits()) store_next();
+      });
       gemm::finish_k_tiles(accumulator, ring, read, k_tiles);
       track.record(Span::multiply, index, begin);
 
       begin = track.now();
-      gemm::store_tile(accumulator, p, map_d, staging, at.row * tile_m + own_rows,
-                       at.column * tile_n);
+      if constexpr (epilogue == Epilogue::plain) {
+        gemm::store_tile(accumulator, p, map_d, staging, at.row * tile_m + own_rows,
+                         at.column * tile_n);
+      } else {
+        while (deferred.waits()) store_next();  // K has fewer k-tiles than a tile has chunks
+        if constexpr (broken == Break::pack_late) {
+          unpacked = at;
+        } else {
+          pack(at);
+        }
+        deferred_index = index;
+      }
       track.record(Span::epilogue, index, begin);
     });
+    if (broken == Break::pack_late && unpacked.row >= 0) pack(unpacked);
+    if constexpr (broken != Break::last_tile_kept) {
+      while (deferred.waits()) store_next();  // there is no next tile
+    }
     if constexpr (broken != Break::no_final_wait) gemm::finish_stores();
   }
 }
@@ -141,20 +193,36 @@ __global__ void __launch_bounds__(threads, 1)
 using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, TileOrder, bool,
                         gemm::Timeline);
 
+template <Break broken, bool traced = false>
+constexpr Kernel deferred_kernel = gemm_persistent<128, 256, Epilogue::deferred, broken, traced>;
+
 Kernel kernel_for(const harness::Selection& selection) {
   const std::string& broken = selection.broken();
   const bool tall = selection.text("tile") == "256x128";
-  if (tall && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --tile 128x256 only.");
+  const bool plain = selection.text("epilogue") == "plain";
+  if ((tall || plain) && !broken.empty()) {
+    throw harness::UsageError("--break runs with --tile 128x256 and --epilogue deferred only.");
   }
-  if (broken == "lost-tiles") return gemm_persistent<128, 256, Break::lost_tiles, false>;
-  if (broken == "ragged-band") return gemm_persistent<128, 256, Break::ragged_band, false>;
-  if (broken == "ring-restart") return gemm_persistent<128, 256, Break::ring_restart, false>;
-  if (broken == "early-issue") return gemm_persistent<128, 256, Break::early_issue, false>;
-  if (broken == "no-final-wait") return gemm_persistent<128, 256, Break::no_final_wait, false>;
-  if (selection.traced()) return gemm_persistent<128, 256, Break::none, true>;
-  if (tall) return gemm_persistent<256, 128, Break::none, false>;
-  return gemm_persistent<128, 256, Break::none, false>;
+  if (tall && selection.traced()) {
+    throw harness::UsageError("--trace runs with --tile 128x256 only.");
+  }
+  if (broken == "lost-tiles") return deferred_kernel<Break::lost_tiles>;
+  if (broken == "ragged-band") return deferred_kernel<Break::ragged_band>;
+  if (broken == "ring-restart") return deferred_kernel<Break::ring_restart>;
+  if (broken == "early-issue") return deferred_kernel<Break::early_issue>;
+  if (broken == "no-final-wait") return deferred_kernel<Break::no_final_wait>;
+  if (broken == "pack-late") return deferred_kernel<Break::pack_late>;
+  if (broken == "last-tile-kept") return deferred_kernel<Break::last_tile_kept>;
+
+  constexpr Break none = Break::none;
+  if (plain) {
+    if (selection.traced()) return gemm_persistent<128, 256, Epilogue::plain, none, true>;
+    if (tall) return gemm_persistent<256, 128, Epilogue::plain, none, false>;
+    return gemm_persistent<128, 256, Epilogue::plain, none, false>;
+  }
+  if (selection.traced()) return deferred_kernel<none, true>;
+  if (tall) return gemm_persistent<256, 128, Epilogue::deferred, none, false>;
+  return deferred_kernel<none>;
 }
 
 harness::Tile tile_of(const harness::Selection& selection) {
@@ -239,7 +307,7 @@ int main(int argc, char** argv) {
             "auto"},
            {"swizzle",
             "tiles across a band: 1 is a line, more make a block of what runs at once",
-            {"auto", "1", "2", "4", "8"},
+            {"auto", "1", "2", "4", "8", "16"},
             "auto"},
            {"persistent",
             "off: a CTA for each tile, which the hardware starts when another one ends",
@@ -250,6 +318,10 @@ int main(int argc, char** argv) {
             "end may still be in the L2",
             {"off", "on"},
             "off"},
+           {"epilogue",
+            "deferred: a tile is stored while the next one is multiplied; plain: before it",
+            {"deferred", "plain"},
+            "deferred"},
            {"tile",
             "rows x columns of D that a CTA computes at a time",
             {"128x256", "256x128"},
@@ -262,8 +334,11 @@ int main(int argc, char** argv) {
                   "the producer starts each tile at the ring's beginning, the "
                   "consumers go on"},
                  {"early-issue", "issues the first copies before the fence of the barriers' inits"},
-                 {"no-final-wait", "exits while stores still read shared memory"}},
-      .tracks = {"producer", "consumer 0", "consumer 1"},
+                 {"no-final-wait", "exits while stores still read shared memory"},
+                 {"pack-late",
+                  "starts the next tile's first products, and packs the sums after that"},
+                 {"last-tile-kept", "has nothing to hide a CTA's last tile under, and forgets it"}},
+      .tracks = {"producer", "consumer 0", "consumer 1", "stores 0", "stores 1"},
       .tile = tile_of,
       .prepare = prepare,
       .list_work = list_work,

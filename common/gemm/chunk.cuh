@@ -47,6 +47,18 @@ __device__ inline float2 unpack_bf16(std::uint32_t pair) {
   return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(pair));
 }
 
+/// Two neighbours of D: alpha * sums.
+__device__ inline std::uint32_t scaled_pair(const float* sums, float alpha) {
+  return pack_bf16(alpha * sums[0], alpha * sums[1]);
+}
+
+/// Two neighbours of D: alpha * sums + beta * C.
+__device__ inline std::uint32_t scaled_pair(const float* sums, float alpha, std::uint32_t pair_of_c,
+                                            float beta) {
+  const float2 c = unpack_bf16(pair_of_c);
+  return pack_bf16(alpha * sums[0] + beta * c.x, alpha * sums[1] + beta * c.y);
+}
+
 /// A thread holds a chunk in pairs of neighbours: pair i is its accumulators 2 i and 2 i + 1
 /// (ptx::wgmma_m64k16). Four of them are those of two units of 16 bytes, which one instruction
 /// moves; of the last unit of an odd number, there are two.
@@ -84,6 +96,19 @@ __device__ inline void write_pairs(unsigned char* chunk, int first,
   }
 }
 
+/// Writes the pairs that the threads of a warpgroup hold to `chunk`, 64 x `columns` elements.
+template <int columns>
+__device__ inline void write_chunk(unsigned char* chunk,
+                                   const std::uint32_t (&pairs)[columns / 4]) {
+#pragma unroll
+  for (int first = 0; first < columns / 4; first += 4) {
+    std::uint32_t pair[4] = {};
+#pragma unroll
+    for (int i = 0; i < pairs_at<columns>(first); ++i) pair[i] = pairs[first + i];
+    write_pairs<columns>(chunk, first, pair);
+  }
+}
+
 /// Writes alpha * accumulator to `chunk`, 64 x `columns` of them; a warpgroup runs this.
 template <int columns>
 __device__ inline void write_chunk(unsigned char* chunk, const float* accumulator, float alpha) {
@@ -92,8 +117,7 @@ __device__ inline void write_chunk(unsigned char* chunk, const float* accumulato
     std::uint32_t pair[4] = {};
 #pragma unroll
     for (int i = 0; i < pairs_at<columns>(first); ++i) {
-      const float* const sums = accumulator + 2 * (first + i);
-      pair[i] = pack_bf16(alpha * sums[0], alpha * sums[1]);
+      pair[i] = scaled_pair(accumulator + 2 * (first + i), alpha);
     }
     write_pairs<columns>(chunk, first, pair);
   }
@@ -110,9 +134,7 @@ __device__ inline void write_chunk(unsigned char* chunk, const float* accumulato
     read_pairs<columns>(chunk, first, pair);
 #pragma unroll
     for (int i = 0; i < pairs_at<columns>(first); ++i) {
-      const float* const sums = accumulator + 2 * (first + i);
-      const float2 c = unpack_bf16(pair[i]);
-      pair[i] = pack_bf16(alpha * sums[0] + beta * c.x, alpha * sums[1] + beta * c.y);
+      pair[i] = scaled_pair(accumulator + 2 * (first + i), alpha, pair[i], beta);
     }
     write_pairs<columns>(chunk, first, pair);
   }
@@ -141,19 +163,53 @@ __device__ inline void for_each_pair(const Problem& problem, int first_row, int 
   }
 }
 
-/// Fills `chunk` with C by ordinary loads; C's pitch is even. Afterwards each warp has its rows.
+/// This thread's pairs `first`, ... of C by ordinary loads, 0 where they lie outside; C's pitch is
+/// even.
+template <int columns>
+__device__ inline void load_pairs(const Problem& problem, int first_row, int first_column,
+                                  int first, std::uint32_t (&pair)[4]) {
+#pragma unroll
+  for (std::uint32_t& each : pair) each = 0;
+  for_each_pair<columns>(problem, first_row, first_column, first, [&](int i, int row, int column) {
+    const __nv_bfloat16* const c = problem.c + row * problem.ldc + column;  // 64-bit offset
+    pair[i] = column + 1 < problem.n ? *reinterpret_cast<const std::uint32_t*>(c)
+                                     : __bfloat16_as_ushort(*c);
+  });
+}
+
+/// Packs alpha * accumulator, this thread's part of a chunk.
+template <int columns>
+__device__ inline void pack_chunk(std::uint32_t (&pairs)[columns / 4], const float* accumulator,
+                                  float alpha) {
+#pragma unroll
+  for (int i = 0; i < columns / 4; ++i) pairs[i] = scaled_pair(accumulator + 2 * i, alpha);
+}
+
+/// Packs alpha * accumulator + beta * C, this thread's part of the chunk of D from (first_row,
+/// first_column) on.
+template <int columns>
+__device__ inline void pack_chunk(std::uint32_t (&pairs)[columns / 4], const float* accumulator,
+                                  const Problem& problem, int first_row, int first_column) {
+#pragma unroll
+  for (int first = 0; first < columns / 4; first += 4) {
+    std::uint32_t c[4];
+    load_pairs<columns>(problem, first_row, first_column, first, c);
+#pragma unroll
+    for (int i = 0; i < pairs_at<columns>(first); ++i) {
+      pairs[first + i] =
+          scaled_pair(accumulator + 2 * (first + i), problem.alpha, c[i], problem.beta);
+    }
+  }
+}
+
+/// Fills `chunk` with C. Afterwards each warp has its rows.
 template <int columns>
 __device__ inline void load_chunk(unsigned char* chunk, const Problem& problem, int first_row,
                                   int first_column) {
 #pragma unroll
   for (int first = 0; first < columns / 4; first += 4) {
-    std::uint32_t pair[4] = {};
-    for_each_pair<columns>(
-        problem, first_row, first_column, first, [&](int i, int row, int column) {
-          const __nv_bfloat16* const c = problem.c + row * problem.ldc + column;  // 64-bit offset
-          pair[i] = column + 1 < problem.n ? *reinterpret_cast<const std::uint32_t*>(c)
-                                           : __bfloat16_as_ushort(*c);
-        });
+    std::uint32_t pair[4];
+    load_pairs<columns>(problem, first_row, first_column, first, pair);
     write_pairs<columns>(chunk, first, pair);
   }
   __syncwarp();

@@ -68,18 +68,27 @@ __device__ void release_stage(const Ring& ring, int stage) {
   if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(ring.empty[stage]);
 }
 
+/// For multiply_k_tiles(): there is nothing to do meanwhile.
+struct Nothing {
+  __device__ void operator()() const {}
+};
+
 /// A consumer: starts the products of `k_tiles` k-tiles; the accumulators are then those of a tile
 /// of D, once finish_k_tiles() has waited for the last one. Releasing lags behind reading by one
 /// stage. This warpgroup's rows of A start `rows` below the stage's. All 128 threads run this;
 /// k_tiles = 0 changes nothing.
-template <class Ring, std::size_t blocks, std::size_t count>
+///
+/// Calls `meanwhile()` after the products of each k-tile were started, before it waits for those of
+/// the one before: it runs beside the tensor cores, and must leave the accumulators alone.
+template <class Ring, std::size_t blocks, std::size_t count, class Meanwhile = Nothing>
 __device__ void multiply_k_tiles(float (&accumulator)[blocks][count], const Ring& ring,
-                                 RingState& read, int rows, int k_tiles) {
+                                 RingState& read, int rows, int k_tiles, Meanwhile meanwhile = {}) {
   const auto multiply = [&](bool accumulate) {
     ptx::mbarrier_wait(ring.full[read.index], read.phase);
     multiply_k_tile(accumulator, ring.a(read.index) + rows * row_bytes, ring.b(read.index),
                     accumulate);
     read.advance(Ring::stages);
+    meanwhile();
   };
 
   if (k_tiles > 0) multiply(false);  // overwrites the accumulators: they need no zeros

@@ -23,6 +23,28 @@ struct Staging {
   int barrier;             ///< a named barrier of the warpgroup's own
 };
 
+/// Chunk `number`'s place in the staging, once the store before the last one has read it. Chunks go
+/// in turn through the places; all 128 threads run this.
+__device__ inline unsigned char* await_place(const Staging& staging, int number) {
+  if (threadIdx.x % 128 == 0) ptx::bulk_wait_read<Staging::chunks - 1>();
+  ptx::named_barrier_sync(staging.barrier, 128);
+  return staging.buffers + number % Staging::chunks * Chunk<64>::bytes;
+}
+
+/// Starts to store a chunk that the warpgroup has written, to D from (row, column) on; all 128
+/// threads run this.
+__device__ inline void send_chunk(unsigned char* chunk, const Problem& p, const CUtensorMap& map_d,
+                                  const Staging& staging, int row, int column) {
+  const bool overhangs = overhangs_a_unit<64>(p, column);
+  if (overhangs) store_chunk<64>(chunk, p, row, column);
+  ptx::fence_proxy_async();
+  ptx::named_barrier_sync(staging.barrier, 128);
+  if (threadIdx.x % 128 == 0) {
+    if (!overhangs) ptx::tma_store_2d(map_d, column, row, chunk);
+    ptx::bulk_commit();  // a group a chunk, if only an empty one
+  }
+}
+
 /// D = alpha * accumulator + beta * C for the warpgroup's 64 * blocks rows from `row` on and its
 /// 2 * count columns from `column` on. The stores may still read the chunks when this returns: it
 /// may be called again, and finish_stores() must be before the CTA exits.
@@ -31,32 +53,20 @@ __device__ void store_tile(const float (&accumulator)[blocks][count], const Prob
                            const CUtensorMap& map_d, const Staging& staging, int row, int column) {
   constexpr int across = 2 * count / 64;
   static_assert(blocks * across % Staging::chunks == 0, "each tile starts with the first chunk");
-  const bool is_leader = threadIdx.x % 128 == 0;
 
 #pragma unroll
   for (int c = 0; c < static_cast<int>(blocks) * across; ++c) {
-    unsigned char* const chunk = staging.buffers + c % Staging::chunks * Chunk<64>::bytes;
     const float* const sums = accumulator[c / across] + c % across * 32;
     const int chunk_row = row + c / across * 64;
     const int chunk_column = column + c % across * 64;
-    // The store before the last one has read this chunk.
-    if (is_leader) ptx::bulk_wait_read<Staging::chunks - 1>();
-    ptx::named_barrier_sync(staging.barrier, 128);
-
+    unsigned char* const chunk = await_place(staging, c);
     if (p.beta != 0) {
       load_chunk<64>(chunk, p, chunk_row, chunk_column);
       write_chunk<64>(chunk, sums, p.alpha, p.beta);
     } else {
       write_chunk<64>(chunk, sums, p.alpha);
     }
-    const bool overhangs = overhangs_a_unit<64>(p, chunk_column);
-    if (overhangs) store_chunk<64>(chunk, p, chunk_row, chunk_column);
-    ptx::fence_proxy_async();
-    ptx::named_barrier_sync(staging.barrier, 128);
-    if (is_leader) {
-      if (!overhangs) ptx::tma_store_2d(map_d, chunk_column, chunk_row, chunk);
-      ptx::bulk_commit();  // a group a chunk, if only an empty one
-    }
+    send_chunk(chunk, p, map_d, staging, chunk_row, chunk_column);
   }
 }
 

@@ -19,7 +19,8 @@ LESSONS = sorted(path.stem.split("_")[0] for path in (ROOT / "lessons").glob("le
 SHAPES = [(1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
           (8192, 1024, 8192), (4096, 4096, 512)]
 
-ORDERS = [{"raster": raster, "swizzle": swizzle} for raster in ("n", "m") for swizzle in (1, 2, 4, 8)]
+ORDERS = [{"raster": raster, "swizzle": swizzle} for raster in ("n", "m")
+          for swizzle in (1, 2, 4, 8, 16)]
 CLUSTERS = [{"cluster": cluster, "release": release}
             for cluster in ("1x1", "2x1", "1x2", "4x1", "1x4") for release in ("cta", "cluster")
             if (cluster, release) not in (("2x1", "cta"), ("1x1", "cluster"))]
@@ -45,7 +46,8 @@ KNOBS = {
     "lesson08": [{"tile": tile, "band": band}
                  for tile in ("64x128", "64x256", "128x128", "128x184", "128x200")
                  for band in (1, 4, 8, 16) if (tile, band) != ("128x128", 8)],
-    "lesson09": ORDERS + [{"persistent": "off"}, {"serpentine": "on"}, {"tile": "256x128"}],
+    "lesson09": ORDERS + [{"epilogue": "plain"}, {"persistent": "off"}, {"serpentine": "on"},
+                          {"tile": "256x128"}],
     "lesson10": CLUSTERS,
     "lesson11": [{"split": split, "groups": groups}
                  for split in ("hybrid", "stream-k") for groups in (1, 2, 4)] +

@@ -117,9 +117,18 @@ def ping_pong(tile="128x128", band=8):
     return Config("lesson08", {"tile": tile, "band": band}, tile_of(tile), stages)
 
 
-def persistent(raster="auto", swizzle="auto", switch="on", serpentine="off", tile="128x256"):
+def persistent(
+    raster="auto",
+    swizzle="auto",
+    switch="on",
+    serpentine="off",
+    tile="128x256",
+    epilogue="deferred",
+):
+    """Deferred, a tile leaves in four pieces, one for each of the next tile's first k-tiles."""
     knobs = {"raster": raster, "swizzle": swizzle, "persistent": switch, "serpentine": serpentine}
-    return Config("lesson09", {**knobs, "tile": tile}, tile_of(tile), stages=4)
+    knobs = {**knobs, "epilogue": epilogue, "tile": tile}
+    return Config("lesson09", knobs, tile_of(tile), stages=4)
 
 
 def multicast(cluster="2x1", release="cta"):
@@ -142,7 +151,7 @@ def configs():
     one_buffers = ("128x128", "64x64", "64x128", "64x256")
     rings = [(stages,) for stages in (1, 3, 4, 5, 6, 7)] + [(2, "64x128"), (8, "64x128")]
     lags = [(1, 0), (2, 1), (3, 0), (3, 2), (4, 3), (5, 1), (6, 2), (7, 3)]
-    rasters = [(raster, swizzle) for raster in ("m", "n") for swizzle in (1, 2, 4, 8)]
+    rasters = [(raster, swizzle) for raster in ("m", "n") for swizzle in (1, 2, 4, 8, 16)]
     clusters = [(cluster,) for cluster in ("1x1", "1x2", "4x1", "1x4")] + [
         (cluster, "cluster") for cluster in ("2x1", "1x2", "4x1", "1x4")
     ]
@@ -177,6 +186,9 @@ def configs():
             persistent(serpentine="on"),
             persistent(tile="256x128"),
             persistent("m", 2, serpentine="on", tile="256x128"),
+            persistent(epilogue="plain"),
+            persistent(switch="off", epilogue="plain"),
+            persistent(serpentine="on", tile="256x128", epilogue="plain"),
         ],
         "lesson10": [multicast(), *(multicast(*knobs) for knobs in clusters)],
         "lesson11": [stream_k(), *(stream_k(*knobs) for knobs in splits)],

@@ -124,39 +124,45 @@ TEST_CASE("rows that are read: those of different tiles, wave by wave") {
   CHECK(rows_read({2, 3, Raster::along_n, 1}, 128, 256, 5) == 2 * 128 + 3 * 256 + 128 + 256);
 }
 
-TEST_CASE("the chosen order is the one that reads least") {
-  // One wave: nothing to choose.
-  const TileOrder one_wave = choose_order(8, 8, 128, 256, 64);
-  CHECK(is_along_n(one_wave));
-  CHECK(one_wave.swizzle == 1);
-  // Square tiles, 16 at a time: 4 x 4, read by 4 + 4; a line of two rows by 2 + 8.
-  const TileOrder square = choose_order(8, 8, 128, 128, 16);
-  CHECK(is_along_n(square));
-  CHECK(square.swizzle == 4);
-  CHECK(rows_read(square, 128, 128, 16) == 4 * (4 + 4) * 128);
-  // Tiles four times as wide as high: 8 x 2, and a list along M needs no swizzle for it.
-  const TileOrder wide = choose_order(8, 8, 128, 512, 16);
-  CHECK_FALSE(is_along_n(wide));
-  CHECK(wide.swizzle == 1);
-  CHECK(rows_read(wide, 128, 512, 16) == 4 * (8 * 128 + 2 * 512));
-  // A row of tiles has one order, whatever it is called.
-  const TileOrder row = choose_order(1, 40, 128, 256, 16);
-  CHECK(is_along_n(row));
-  CHECK(row.swizzle == 1);
+TEST_CASE("the raster makes neighbours share the longer side of a tile") {
+  for (const int columns : {1, 4, 16, 56}) {
+    CHECK(is_along_n(choose_order(32, columns, 128, 256, 132)));
+    CHECK(is_along_n(choose_order(32, columns, 128, 128, 132)));
+    CHECK_FALSE(is_along_n(choose_order(32, columns, 256, 128, 132)));
+  }
+  // Along N with a swizzle, the list goes down a band first: the same columns, and so the same B.
+  const TileOrder order{32, 16, Raster::along_n, 8};
+  CHECK(order.at(0).column == order.at(1).column);
 }
 
-TEST_CASE("no order of the eight reads less than the chosen one") {
+TEST_CASE("the swizzle is the one with which least is read") {
+  // One wave: nothing to choose.
+  CHECK(choose_order(8, 8, 128, 256, 64).swizzle == 1);
+  // Square tiles, 16 at a time: 4 x 4, read by 4 + 4; a line of two rows by 2 + 8.
+  const TileOrder square = choose_order(8, 8, 128, 128, 16);
+  CHECK(square.swizzle == 4);
+  CHECK(rows_read(square, 128, 128, 16) == 4 * (4 + 4) * 128);
+  // Tiles four times as wide as high: 8 x 2.
+  const TileOrder wide = choose_order(8, 8, 128, 512, 16);
+  CHECK(wide.swizzle == 8);
+  CHECK(rows_read(wide, 128, 512, 16) == 4 * (8 * 128 + 2 * 512));
+  // 4096 x 4096 on 132 SMs: a band of 16 rows has 8 columns of a wave, which is a square.
+  const TileOrder band = choose_order(32, 16, 128, 256, 132);
+  CHECK(band.swizzle == 16);
+  CHECK(rows_read(band, 128, 256, 132) < rows_read({32, 16, Raster::along_n, 8}, 128, 256, 132));
+  // A row of tiles has one order, whatever it is called.
+  CHECK(choose_order(1, 40, 128, 256, 16).swizzle == 1);
+}
+
+TEST_CASE("no swizzle reads less than the chosen one") {
   for (const int rows : {1, 3, 9, 17, 32, 64}) {
     for (const int columns : {1, 2, 9, 16, 33}) {
       for (const int ctas : {4, 66, 132}) {
-        const std::int64_t least =
-            rows_read(choose_order(rows, columns, 128, 256, ctas), 128, 256, ctas);
-        for (const int swizzle : {1, 2, 4, 8}) {
-          for (const Raster raster : {Raster::along_m, Raster::along_n}) {
-            INFO(rows << " x " << columns << " tiles, " << ctas << " at a time, swizzle " << swizzle
-                      << ", along " << (raster == Raster::along_m ? "M" : "N"));
-            CHECK(least <= rows_read({rows, columns, raster, swizzle}, 128, 256, ctas));
-          }
+        const TileOrder chosen = choose_order(rows, columns, 128, 256, ctas);
+        const std::int64_t least = rows_read(chosen, 128, 256, ctas);
+        for (const int swizzle : {1, 2, 4, 8, 16}) {
+          INFO(rows << " x " << columns << " tiles, " << ctas << " at a time, swizzle " << swizzle);
+          CHECK(least <= rows_read({rows, columns, chosen.raster, swizzle}, 128, 256, ctas));
         }
       }
     }
