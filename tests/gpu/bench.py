@@ -63,6 +63,8 @@ LARGE_KNOBS = {
     "lesson10": KNOBS["lesson10"],
 }
 LARGE_SHAPE = (8192, 8192, 8192)
+# Where an epilogue weighs more or less than at those two.
+EPILOGUE_SHAPES = [(2048, 2048, 2048), (4096, 4096, 512), (8192, 1024, 8192)]
 # How much there is to multiply beside the epilogue, without C and with it.
 K_SWEEP = {"lessons": ("lesson07", "lesson08"), "m": 4096, "n": 4096,
            "k": (64, 128, 256, 512, 1024, 2048, 4096), "beta": (0, 1)}
@@ -72,7 +74,7 @@ MORE_SHAPES = {
     "lesson10": [(16384, 16384, 8192), (4096, 14336, 4096)],
 }
 MORE_KNOBS = {
-    "lesson09": ORDERS,
+    "lesson09": ORDERS + [{"epilogue": "plain"}],
     "lesson10": [{"cluster": cluster} for cluster in ("1x1", "1x2", "4x1", "1x4")],
 }
 # Lesson 11: short tails, and fewer tiles than SMs.
@@ -85,13 +87,13 @@ TAILS = {
 }
 # Waves of tiles, 128 x 256 each: the last one may be nearly empty.
 TILE_COUNTS = {
-    "tiles": (66, 99, 131, 132, 133, 150, 198, 220, 264, 265), "n": 256, "k": 4096,
+    "tiles": (66, 99, 131, 132, 133, 150, 165, 198, 231, 264, 265), "n": 256, "k": 4096,
     "knobs": {"lesson09": [{}],
               "lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
 }
 # How full the last of two waves may be for a cut to pay.
 CROSSOVERS = {
-    "tiles": (141, 165, 198, 215, 231, 248), "n": 256, "k": (1024, 2048, 4096, 8192),
+    "tiles": (141, 165, 198, 231), "n": 256, "k": (1024, 2048, 8192),
     "knobs": {"lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
 }
 # Several tiles for each SM, few enough k-tiles for a picture.
@@ -119,6 +121,9 @@ def runs(lesson):
         yield flags_of(*KNOB_SHAPE, knobs)
     for knobs in LARGE_KNOBS.get(lesson, []):
         yield [*flags_of(*LARGE_SHAPE, knobs), "--baseline", "best"]
+    if lesson == "lesson09":
+        for shape in EPILOGUE_SHAPES:
+            yield flags_of(*shape, {"epilogue": "plain"})
     if lesson in K_SWEEP["lessons"]:
         m, n = K_SWEEP["m"], K_SWEEP["n"]
         for k in K_SWEEP["k"]:
@@ -135,8 +140,7 @@ def runs(lesson):
     for knobs in CROSSOVERS["knobs"].get(lesson, []):
         for k in CROSSOVERS["k"]:
             for tiles in CROSSOVERS["tiles"]:
-                if k != TILE_COUNTS["k"] or tiles not in TILE_COUNTS["tiles"]:
-                    yield flags_of(128 * tiles, CROSSOVERS["n"], k, knobs)
+                yield flags_of(128 * tiles, CROSSOVERS["n"], k, knobs)
 
 
 def run(command):

@@ -1,24 +1,24 @@
 #!/bin/sh
 # Counts the bytes that scheduling is about, with Nsight Compute, from cold caches: those read from
 # DRAM, those looked up in the L2 (sectors of 32 bytes) with the share that hit, and those delivered
-# to the SMs. Usage: tests/gpu/traffic.sh >plots/data/<gpu>/traffic.txt (the lessons must be built)
+# to the SMs; and how many CTAs there are. Usage: tests/gpu/traffic.sh >plots/data/<gpu>/traffic.txt (the lessons must be built)
 set -eu
 cd "$(dirname "$0")/../.."
 
-metrics=sm__cycles_elapsed.max,dram__bytes_read.sum,lts__t_sectors_op_read.sum
+metrics=launch__grid_size,sm__cycles_elapsed.max,dram__bytes_read.sum,lts__t_sectors_op_read.sum
 metrics=$metrics,lts__t_sector_op_read_hit_rate.pct,l1tex__m_xbar2l1tex_read_bytes.sum
 
 # Of the first launch; there is no need for a second one, nor for a verdict.
 traffic() {
   echo "$ ./$*"
   ncu --clock-control none --metrics "$metrics" -k regex:gemm_ -c 1 --kill yes "./$@" --check-only |
-    awk '/^ +(sm|l1tex|dram|lts)/ { print "  " $1, $NF, (NF > 2 ? $2 : "") }'
+    awk '/^ +(launch|sm|l1tex|dram|lts)/ { print "  " $1, $NF, (NF > 2 ? $2 : "") }'
 }
 
 for size in 4096 8192; do
   shape="--m $size --n $size --k $size"
   for raster in n m; do
-    for swizzle in 1 2 4 8; do
+    for swizzle in 1 2 4 8 16; do
       traffic lesson09 $shape --raster $raster --swizzle $swizzle
     done
   done
