@@ -12,10 +12,13 @@ void Checker::State::note_remote(WarpState& warp, const Site& site, CtaState& ct
   if (barrier != nullptr) {
     access.phase = {barrier->fact, static_cast<std::uint32_t>(barrier->phase + 1)};
   }
+  const auto fact_of = [](const RemoteAccess& each) {
+    return each.phase ? std::optional(each.phase->fact) : std::nullopt;
+  };
   const auto same =
       std::find_if(cta.remote_accesses.begin(), cta.remote_accesses.end(), [&](const auto& last) {
         return last.moment.warp == access.moment.warp && last.moment.lanes == access.moment.lanes &&
-               last.phase.has_value() == access.phase.has_value();
+               fact_of(last) == fact_of(access);
       });
   if (same == cta.remote_accesses.end()) {
     cta.remote_accesses.push_back(access);

@@ -182,7 +182,7 @@ struct CtaState {
   std::array<NamedBarrierState, 16> named_barriers;
   std::vector<WarpState> warps;
   std::vector<WarpgroupState> warpgroups;
-  std::vector<RemoteAccess> remote_accesses;  ///< the last of each warp, and its last arrival
+  std::vector<RemoteAccess> remote_accesses;  ///< the last of each warp, at each mbarrier and else
   VectorClock at_exit;                        ///< what its threads knew when they exited
 };
 

@@ -14,14 +14,15 @@ class Kernel(NamedTuple):
     ptx: str  # what the program is made of
     sizes: tuple  # (m, n, k), each run under every schedule until a rule speaks
     launches: int = 1  # one after the other; 2 where a launch leaves something to the next
+    share: int = 24  # `make test` tries one mutant in so many, and with 0 none
 
 
-def lesson(number, sizes, launches=1, **settings):
+def lesson(number, sizes, launches=1, share=24, **settings):
     """The right variant of a lesson, with these knobs and other flags."""
     flags = [word for name, value in settings.items() for word in (f"--{name}", value)]
     name = " ".join([f"lesson{number:02}", *flags]).replace("--", "")
     command = (f"./lesson{number:02}", "--device", "emulator", "--check-only", *flags)
-    return Kernel(name, command, f"build/lesson{number:02}.ptx", sizes, launches)
+    return Kernel(name, command, f"build/lesson{number:02}.ptx", sizes, launches, share)
 
 
 def test_kernel(name, source, sizes, variant="none", launches=1):
@@ -33,9 +34,23 @@ def test_kernel(name, source, sizes, variant="none", launches=1):
 
 # Tails in every direction, several CTAs, and so many steps along K that a ring goes around more
 # often than a barrier has arrivals: a count that is off by one shows when it adds up to a whole
-# phase. Lessons 07 and 08 have more tiles than the emulator's 4 SMs, and lesson 08 so many that
+# phase. Lessons 07 to 11 have more tiles than the emulator's 4 SMs, and lesson 08 so many that
 # each consumer of a CTA gets three or more; without k-tiles, too, since then no wgmma orders the
 # lanes of a warp. Lesson 01 is not here: its threads have nothing to tell each other.
+
+# Lessons 09 and 10: with some clusters the last tiles of the first size leave by ordinary stores,
+# and nobody would miss the last wait for the copy engine; those of the second leave by TMA.
+TILE_SIZES = ((264, 524, 456), (264, 512, 0))
+
+# Where a tile is stored under the next one's products: one that leaves by ordinary stores and is not
+# its CTA's last, and K with fewer k-tiles than a tile has chunks.
+DEFERRED_SIZES = (*TILE_SIZES, (264, 524, 72))
+
+# Lesson 11: an owner with two contributors. A CTA that gives away a piece and then owns one with no
+# more k-tiles than the ring has stages: one consumer can be a piece ahead of the other. Last,
+# pieces, whole tiles on the tape, and a wave of others behind it.
+STREAM_K_SIZES = ((100, 252, 1500), (300, 252, 1000), (264, 524, 800))
+
 KERNELS = (
     lesson(0, [(0, 0, 0)], width="64"),  # has problems of its own
     lesson(2, [(72, 72, 200)], tile="64x64"),
@@ -47,6 +62,13 @@ KERNELS = (
     lesson(6, [(264, 200, 584)], consumers="2"),
     lesson(7, [(264, 524, 456)], tile="128x256", beta="1"),
     lesson(8, [(500, 772, 0), (500, 772, 456)], tile="128x128", beta="1"),
+    lesson(9, DEFERRED_SIZES, share=144, swizzle="1", beta="1"),
+    lesson(9, TILE_SIZES, share=0, epilogue="plain", beta="1"),
+    lesson(10, TILE_SIZES, share=144, cluster="2x1", beta="1"),
+    lesson(10, TILE_SIZES, share=0, cluster="1x2", beta="1"),
+    lesson(10, TILE_SIZES, share=0, cluster="4x1", release="cluster", beta="1"),
+    lesson(11, STREAM_K_SIZES, 2, share=144, split="hybrid", beta="1"),
+    lesson(11, STREAM_K_SIZES, 2, share=0, split="hybrid", fixup="atomic", beta="1"),
     test_kernel("ring<1, 2>", "ring", [(136, 72, 776)]),
     test_kernel("ring<2, 3>", "ring", [(136, 136, 1160)]),
     test_kernel("multicast<2>", "multicast", [(130, 64, 1160)]),

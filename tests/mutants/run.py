@@ -32,6 +32,7 @@ def main():
     results = []
     for kernel in chosen:
         bench = trial.Bench(kernel)
+        bench.check()
         results += try_all(bench, list(mutations.mutants(bench.text)), entries)
     if arguments.verbose:
         for result in results:

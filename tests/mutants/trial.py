@@ -1,5 +1,6 @@
 """Runs kernels with other PTX than their own, and says what the checker made of it."""
 
+import functools
 import os
 import pathlib
 import re
@@ -67,20 +68,25 @@ class Bench:
         self.kernel = kernel
         module = ptx.Module((kernels.ROOT / kernel.ptx).read_text(encoding="utf-8"))
         self.text = self._entries_that_run(module)
+
+    def check(self):
+        """Raises BrokenKernel if the kernel is wrong without any mutation."""
         own = self._run_all(self.text)
         if not all(run.right and not run.rules for run in own):
-            raise BrokenKernel(f"{kernel.name} is wrong or has hazards as it is: {own}")
-        # Where the kernel breaks a strict rule itself, these can't tell a mutant from it.
-        strict = self._run_all(self.text, "--strict")
-        self._is_strictly_right = not any(run.rules for run in strict)
+            raise BrokenKernel(f"{self.kernel.name} is wrong or has hazards as it is: {own}")
+
+    @functools.cached_property
+    def _is_strictly_right(self):
+        """Where the kernel breaks a strict rule itself, these can't tell a mutant from it."""
+        return not any(run.rules for run in self._run_all(self.text, "--strict"))
 
     def try_out(self, mutant):
         """The Trial of a mutant."""
         runs = self._run_until_caught(mutant.text)
         if any(run.rules for run in runs):
             return Trial(runs)
-        strict = self._is_strictly_right
-        strict_runs = self._run_until_caught(mutant.text, "--strict") if strict else ()
+        is_told_apart = self._is_strictly_right
+        strict_runs = self._run_until_caught(mutant.text, "--strict") if is_told_apart else ()
         if any(run.rules for run in strict_runs):
             return Trial(runs, strict_runs)
         probes = self._run_until_caught(mutant.probe)

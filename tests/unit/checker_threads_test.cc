@@ -333,6 +333,23 @@ TEST_CASE("A remote arrival is over when its phase is", "[checker]") {
   CHECK(play(false, Order::release) == Names{"relaxed-order"});
 }
 
+TEST_CASE("A remote arrival is not over when a later one at another barrier is", "[checker]") {
+  const auto play = [](bool waits_for_both, Scope scope, bool strict) {
+    Script s(Shape{.ctas = 2, .ctas_per_cluster = 2, .strict = strict});
+    for (const int stage : {0, 1}) s.at(1).init(lane(0, 0, 1), full(stage), 1);
+    s.init_fence(lane(0, 0, 1));
+    s.sync_cluster(Order::relaxed);
+    for (const int stage : {0, 1}) s.at(2).arrive(lane(0, 0, 0), full(stage), 1, scope);
+    if (waits_for_both) s.at(3).wait(lane(0, 0, 1), full(0), scope);
+    s.at(4).wait(lane(0, 0, 1), full(1), scope);
+    return s.end();
+  };
+  CHECK(play(true, Scope::cta, true).empty());
+  CHECK(play(false, Scope::cta, false).empty());
+  CHECK(play(false, Scope::cta, true) == Names{"relaxed-order"});
+  CHECK(play(false, Scope::cluster, true).empty());  // the release carries the first one along
+}
+
 TEST_CASE("Data that threads hand over between CTAs need cluster scope on both sides",
           "[checker]") {
   const auto play = [](Scope arrive, Scope wait) {
