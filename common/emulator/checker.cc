@@ -57,6 +57,9 @@ void Checker::State::reset(CtaState& cta) const {
   cta.shadow.reset(info.shared_bytes);
   cta.barriers.clear();
   cta.named_barriers = {};
+  const VectorClock nothing(cta.cluster->number);
+  cta.cluster_barrier = {nothing, nothing};
+  cta.cluster_generation = {};
   cta.remote_accesses.clear();
   cta.at_exit.clear(cta.cluster->number);
   for (WarpgroupState& group : cta.warpgroups) group = {};

@@ -488,17 +488,19 @@ void Checker::async_uses_tensor_map(AsyncId id, std::uint64_t address) {
     Granule* const granule = state.global.find(start);
     if (granule == nullptr) return;
     granule->for_each_write(mask, [&](const Stamp& earlier) {
-      const bool ordered = state.is_ordered(witness, earlier, mask, Known::data);
-      if (earlier.by != By::thread ||
-          (ordered && state.is_ordered(witness, earlier, mask, Known::tensor_map))) {
-        return;
-      }
+      const auto knows = [&](Known kind) { return state.is_ordered(witness, earlier, mask, kind); };
+      const bool ordered = knows(Known::data);
+      const bool released = knows(Known::released_map);
+      if (earlier.by != By::thread || (ordered && released && knows(Known::tensor_map))) return;
       state.log.add(ordered ? "tensor-map-fence" : "global-race", operation->site, {}, [&] {
         return "uses a tensor map that " + state.party(earlier, mask) + " writes at " +
                state.log.place(*earlier.instruction) +
-               (ordered ? ": no fence.proxy.tensormap::generic.acquire between the two shows the "
-                          "change to the tensor-map proxy."
-                        : ": nothing orders the two.");
+               (!ordered ? ": nothing orders the two."
+                         : std::string(": no ") +
+                               (released ? "fence.proxy.tensormap::generic.acquire of its CTA"
+                                         : "tensormap.cp_fenceproxy and no fence.proxy.tensormap::"
+                                           "generic.release") +
+                               " between the two shows the change to the tensor-map proxy.");
       });
     });
   });

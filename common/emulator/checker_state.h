@@ -180,6 +180,9 @@ struct CtaState {
   SharedShadow shadow;
   std::unordered_map<std::uint32_t, MbarrierState> barriers;
   std::array<NamedBarrierState, 16> named_barriers;
+  /// What its own threads have released at barrier.cluster, as ClusterState's.
+  std::array<VectorClock, 2> cluster_barrier;
+  std::array<std::uint64_t, 2> cluster_generation{};
   std::vector<WarpState> warps;
   std::vector<WarpgroupState> warpgroups;
   std::vector<RemoteAccess> remote_accesses;  ///< the last of each warp, at each mbarrier and else

@@ -82,20 +82,33 @@ void Checker::barrier_leave(const Site& site, int id, std::uint64_t generation) 
 
 void Checker::cluster_arrive(const Site& site, std::uint64_t generation, Order order) {
   WarpState& warp = state_->warp_of(site);
-  ClusterState& cluster = *warp.cta->cluster;
+  CtaState& cta = *warp.cta;
+  ClusterState& cluster = *cta.cluster;
+  const Transfer transfer =
+      releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cluster);
   warp.clocks.release(
       site.lanes,
       clock_of_generation(cluster.barrier, cluster.generation, generation, cluster.number),
-      releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cluster));
+      transfer.to_other_ctas());
+  warp.clocks.release(
+      site.lanes,
+      clock_of_generation(cta.cluster_barrier, cta.cluster_generation, generation, cluster.number),
+      transfer);
 }
 
 void Checker::cluster_leave(const Site& site, std::uint64_t generation, Order order) {
   WarpState& warp = state_->warp_of(site);
-  ClusterState& cluster = *warp.cta->cluster;
+  CtaState& cta = *warp.cta;
+  ClusterState& cluster = *cta.cluster;
+  const Transfer transfer = acquires(order) ? Transfer::everything() : Transfer::order();
   warp.clocks.acquire(
       site.lanes,
       clock_of_generation(cluster.barrier, cluster.generation, generation, cluster.number),
-      acquires(order) ? Transfer::everything() : Transfer::order());
+      transfer);
+  warp.clocks.acquire(
+      site.lanes,
+      clock_of_generation(cta.cluster_barrier, cta.cluster_generation, generation, cluster.number),
+      transfer);
 }
 
 // ---- Fences.
@@ -130,6 +143,7 @@ void Checker::fence(const Site& site, FenceKind kind, Order order, Scope scope) 
       state.fence_inits(warp, site.lanes);
       break;
     case FenceKind::tensormap_release:
+      warp.clocks.fence(site.lanes, Known::released_map);
       break;
     case FenceKind::tensormap_acquire:
       warp.clocks.fence(site.lanes, Known::tensor_map);
@@ -173,6 +187,7 @@ void Checker::State::acquire_flag(WarpState& warp, LaneMask lanes, const Flag& f
     Transfer transfer = release.relaxed ? Transfer::fenced(needed) : Transfer::everything();
     if (!acquires(order)) transfer = transfer.observed(needed);
     if (release.scope < needed || scope < needed) transfer = Transfer::order();
+    if (release.cta != warp.cta->index) transfer = transfer.to_other_ctas();
     warp.clocks.acquire(lanes, *release.clock, transfer);
   }
 }
@@ -285,9 +300,9 @@ void Checker::mbarrier_arrive(const Site& site, std::uint32_t cta_index, std::ui
   }
   state.note_remote(warp, site, cta, barrier);
   if (scope >= Scope::cluster) {
-    warp.clocks.release(
-        site.lanes, barrier->far_so_far,
-        releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cluster));
+    const Transfer transfer =
+        releases(order) ? Transfer::everything() : Transfer::fenced(Scope::cluster);
+    warp.clocks.release(site.lanes, barrier->far_so_far, transfer.to_other_ctas());
   }
   warp.clocks.release(site.lanes, barrier->near_so_far, Transfer::order());
 }

@@ -63,9 +63,10 @@ const Vectors* VectorClock::find(std::uint32_t cluster) const {
 void VectorClock::join(Vectors& to, const Vectors& from, Transfer transfer) {
   to[slot(Known::order)].join(from[slot(Known::order)]);
   if (transfer.order_only) return;
-  for (const Known kind : {Known::proxy_shared, Known::proxy_global, Known::tensor_map}) {
+  for (const Known kind : {Known::proxy_shared, Known::proxy_global, Known::released_map}) {
     to[slot(kind)].join(from[slot(kind)]);
   }
+  if (!transfer.crosses_ctas) to[slot(Known::tensor_map)].join(from[slot(Known::tensor_map)]);
   to[slot(transfer.to)].join(from[slot(transfer.from)]);
   // Who has only observed can't pass on what others have fenced.
   if (transfer.to != Known::data) return;
@@ -79,7 +80,8 @@ void VectorClock::join_foreign(std::uint32_t cluster, const std::shared_ptr<cons
       [](const Foreign& entry, std::uint32_t value) { return entry.first < value; });
   const bool is_new = place == foreign_.end() || place->first != cluster;
   if (!is_new && place->second == from) return;
-  const bool is_everything = !transfer.order_only && transfer.from == transfer.to;
+  const bool is_everything =
+      !transfer.order_only && !transfer.crosses_ctas && transfer.from == transfer.to;
   if (is_new && is_everything) {
     foreign_.insert(place, {cluster, from});
     return;

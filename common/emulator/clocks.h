@@ -10,7 +10,9 @@
 //                relaxed or whose scope is too narrow give no more than this)
 //   data         its writes can be seen: happens-before of the memory model (PTX ISA 8.9)
 //   proxy_*      writes that some fence.proxy.async on the way has shown to the async proxy
-//   tensor_map   writes that a fence.proxy.tensormap has shown to the tensor-map proxy
+//   released_map writes that a release to the tensor-map proxy has followed
+//   tensor_map   writes that an acquire of the tensor-map proxy has followed, in this CTA: an SM
+//                keeps the maps that it has used, and another one's acquire does not drop them
 //   fenced_*     writes before a memory fence of that scope: a relaxed flag behind it carries them
 //   observed_*   writes that came with a relaxed flag: a fence of that scope behind it lets them be
 //                seen
@@ -34,6 +36,7 @@ enum class Known : std::uint8_t {
   data,
   proxy_shared,
   proxy_global,
+  released_map,
   tensor_map,
   fenced_cta,
   fenced_cluster,
@@ -42,7 +45,7 @@ enum class Known : std::uint8_t {
   observed_cluster,
   observed_gpu,
 };
-inline constexpr std::size_t known_kinds = 11;
+inline constexpr std::size_t known_kinds = 12;
 
 /// One vector: an entry that was never raised is 0.
 class Times {
@@ -67,9 +70,10 @@ class Times {
 using Vectors = std::array<Times, known_kinds>;
 
 /// What the other side learns: everything, nothing but the order, or all with vector `from` in the
-/// place of `to`.
+/// place of `to`; and less, if it is of another CTA.
 struct Transfer {
   bool order_only = false;
+  bool crosses_ctas = false;
   Known from = Known::data;
   Known to = Known::data;
 
@@ -80,7 +84,11 @@ struct Transfer {
   static constexpr Transfer fenced(Scope scope) { return {.from = fenced_kind(scope)}; }
   /// To a relaxed operation, which a fence of `scope` must follow.
   constexpr Transfer observed(Scope scope) const {
-    return {.from = from, .to = observed_kind(scope)};
+    return {.crosses_ctas = crosses_ctas, .from = from, .to = observed_kind(scope)};
+  }
+  /// The same, from a CTA to others.
+  constexpr Transfer to_other_ctas() const {
+    return {.order_only = order_only, .crosses_ctas = true, .from = from, .to = to};
   }
 
   static constexpr Known fenced_kind(Scope scope) {

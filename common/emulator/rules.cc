@@ -361,11 +361,12 @@ tensor-map proxy.
 
 The copy engine caches tensor maps. Who changes one publishes it with
 tensormap.cp_fenceproxy...release.gpu (or fence.proxy.tensormap::generic.release.gpu); who uses
-it executes, after having been told,
+it, or another thread of its CTA that then tells it by a barrier, executes, after having been told,
 
     fence.proxy.tensormap::generic.acquire.gpu [map], 128;
 
-and only then the copy.)",
+and only then the copy. The fence of another CTA does not count: it may run on another SM, with a
+cache of its own.)",
      "PTX ISA 9.7.13.4 (fence.proxy.tensormap), 9.7.13.16 (tensormap.cp_fenceproxy)", !strict},
 
     {"E33", "tensor-map-in-use",

@@ -15,6 +15,7 @@ enum class Span : std::uint32_t {
   wait_turn,   ///< for the other consumer, at an ordered barrier
   epilogue,    ///< from accumulators to where the output is stored from, or to the output
   store,       ///< the copy of the output to global memory, issued and waited for
+  schedule,    ///< finding the next tile, and making its tensor maps
 };
 
 /// For people: "wait full".
@@ -34,6 +35,8 @@ constexpr const char* span_name(Span span) {
       return "epilogue";
     case Span::store:
       return "store";
+    case Span::schedule:
+      return "schedule";
   }
   return "?";
 }

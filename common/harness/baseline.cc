@@ -148,6 +148,79 @@ class LtMatmul {
   std::vector<cublasLtMatmulAlgo_t> algorithms_;
 };
 
+/// The pointers of a list, in device memory.
+template <class Pointer>
+device::Buffer upload(device::Device& device, const std::vector<Pointer>& pointers) {
+  device::Buffer buffer(device, pointers.size() * sizeof(Pointer));
+  device.copy_to_device(buffer.address(), pointers.data(), buffer.bytes());
+  return buffer;
+}
+
+/// Many problems, all in place, in one call or in a call for each. The arrays are those that
+/// cublasGemmGroupedBatchedEx takes, each of its groups being one problem.
+class GemmGroups {
+ public:
+  GemmGroups(device::Device& device, std::span<const gemm::Problem> problems) {
+    for (const gemm::Problem& p : problems) {
+      if (p.m == 0 || p.n == 0 || p.k == 0) continue;
+      m_.push_back(p.m);
+      n_.push_back(p.n);
+      k_.push_back(p.k);
+      alpha_.push_back(p.alpha);
+      beta_.push_back(p.beta);
+      a_.push_back(p.a);
+      b_.push_back(p.b);
+      lda_.push_back(p.lda);
+      ldb_.push_back(p.ldb);
+      ldd_.push_back(p.ldd);
+      d_.emplace_back(device, static_cast<std::size_t>(p.m * p.ldd) * sizeof(__nv_bfloat16));
+      device.fill(d_.back().address(), 0, d_.back().bytes());
+      d_addresses_.push_back(d_.back().address());
+    }
+    transposed_.assign(m_.size(), CUBLAS_OP_T);
+    plain_.assign(m_.size(), CUBLAS_OP_N);
+    ones_.assign(m_.size(), 1);
+    device_a_ = upload(device, a_);
+    device_b_ = upload(device, b_);
+    device_d_ = upload(device, d_addresses_);
+  }
+
+  void launch_grouped() const {
+    check_cublas(cublas_library().gemm_grouped_batched_ex_64(
+                     handle_.get(), transposed_.data(), plain_.data(), n_.data(), m_.data(),
+                     k_.data(), alpha_.data(), inputs(device_b_), CUDA_R_16BF, ldb_.data(),
+                     inputs(device_a_), CUDA_R_16BF, lda_.data(), beta_.data(),
+                     static_cast<void* const*>(device_d_.address()), CUDA_R_16BF, ldd_.data(),
+                     static_cast<std::int64_t>(m_.size()), ones_.data(), CUBLAS_COMPUTE_32F),
+                 "cublasGemmGroupedBatchedEx");
+  }
+
+  void launch_one_by_one() const {
+    for (std::size_t i = 0; i < m_.size(); ++i) {
+      check_cublas(
+          cublas_library().gemm_ex_64(handle_.get(), CUBLAS_OP_T, CUBLAS_OP_N, n_[i], m_[i], k_[i],
+                                      &alpha_[i], b_[i], CUDA_R_16BF, ldb_[i], a_[i], CUDA_R_16BF,
+                                      lda_[i], &beta_[i], d_addresses_[i], CUDA_R_16BF, ldd_[i],
+                                      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx");
+    }
+  }
+
+ private:
+  static const void* const* inputs(const device::Buffer& pointers) {
+    return static_cast<const void* const*>(pointers.address());
+  }
+
+  std::vector<std::int64_t> m_, n_, k_, lda_, ldb_, ldd_, ones_;
+  std::vector<float> alpha_, beta_;
+  std::vector<cublasOperation_t> transposed_, plain_;
+  std::vector<const void*> a_, b_;
+  std::vector<device::Buffer> d_;
+  std::vector<void*> d_addresses_;
+  device::Buffer device_a_, device_b_, device_d_;
+  CublasHandle handle_;
+};
+
 }  // namespace
 
 std::vector<Contender> library_contenders(device::Device& device, const gemm::Problem& problem,
@@ -168,6 +241,13 @@ std::vector<Contender> library_contenders(device::Device& device, const gemm::Pr
     }
   }
   return contenders;
+}
+
+std::vector<Contender> grouped_library_contenders(device::Device& device,
+                                                  std::span<const gemm::Problem> problems) {
+  const auto groups = std::make_shared<GemmGroups>(device, problems);
+  return {{"cublasGemmGroupedBatchedEx", [groups] { groups->launch_grouped(); }},
+          {"cublasGemmEx, one by one", [groups] { groups->launch_one_by_one(); }}};
 }
 
 }  // namespace harness

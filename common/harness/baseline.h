@@ -1,6 +1,7 @@
 // What a lesson is timed beside: the library that it is trying to catch up with.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "common/device/device.h"
@@ -18,5 +19,12 @@ namespace harness {
 /// 256 MiB. CUDA back end only.
 std::vector<Contender> library_contenders(device::Device& device, const gemm::Problem& problem,
                                           Baseline baseline);
+
+/// The library's ways to compute many problems of the same alpha and beta, on the same A and B,
+/// with C and D in memory of their own: cublasGemmGroupedBatchedEx, and a loop of cublasGemmEx.
+/// Problems without elements or with k = 0 are left out; one at least must be left. CUDA back end
+/// only.
+std::vector<Contender> grouped_library_contenders(device::Device& device,
+                                                  std::span<const gemm::Problem> problems);
 
 }  // namespace harness

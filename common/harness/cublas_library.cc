@@ -30,7 +30,7 @@ void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr) {
     throw device::Failure(
-        device::concat("cuBLAS has no entry point ", name, ": install cuBLAS 12.0 or newer."));
+        device::concat("cuBLAS has no entry point ", name, ": install cuBLAS 12.5 or newer."));
   }
 }
 
@@ -59,6 +59,7 @@ CublasLibrary open_both() {
   find(cublas, "cublasSetMathMode", table.set_math_mode);
   find(cublas, "cublasSetPointerMode_v2", table.set_pointer_mode);
   find(cublas, "cublasGemmEx_64", table.gemm_ex_64);
+  find(cublas, "cublasGemmGroupedBatchedEx_64", table.gemm_grouped_batched_ex_64);
   find(cublas, "cublasSasum_v2_64", table.sasum_64);
   return table;
 }

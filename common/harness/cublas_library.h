@@ -19,6 +19,7 @@ struct CublasLibrary {
   decltype(&cublasSetMathMode) set_math_mode;
   decltype(&cublasSetPointerMode_v2) set_pointer_mode;
   decltype(&cublasGemmEx_64) gemm_ex_64;
+  decltype(&cublasGemmGroupedBatchedEx_64) gemm_grouped_batched_ex_64;
   decltype(&cublasSasum_v2_64) sasum_64;
 
   decltype(&cublasLtCreate) lt_create;

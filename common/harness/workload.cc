@@ -119,16 +119,23 @@ float uniform(std::uint64_t bits) {
   return static_cast<float>(bits >> 40) * 0x1p-23F - 1;
 }
 
+/// What `ones` hold in a problem with this number.
+float one(Operand operand, int number) {
+  return operand == Operand::a ? static_cast<float>(number % 127 + 1) : 1;
+}
+
 float index(Operand operand, std::int64_t row, std::int64_t column) {
   const std::int64_t column_step = 3 + 2 * static_cast<std::int64_t>(operand);
   return static_cast<float>((row + column_step * column) % 17 - 8);
 }
 
 /// Draws the elements of a row-major matrix; its padding holds NaN.
-std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t seed) {
+std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t seed, int number) {
   std::vector<__nv_bfloat16> elements(static_cast<std::size_t>(shape.elements()),
                                       __ushort_as_bfloat16(0xFFFF));
-  const std::uint64_t start = mix(mix(seed) + static_cast<std::uint64_t>(shape.operand));
+  constexpr std::uint64_t operands = 4;
+  const std::uint64_t start = mix(mix(seed) + static_cast<std::uint64_t>(shape.operand) +
+                                  operands * static_cast<std::uint64_t>(number));
   const auto element = [&](std::int64_t row, std::int64_t column) -> float {
     switch (init) {
       case Init::normal:
@@ -136,11 +143,11 @@ std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t see
       case Init::uniform:
         return uniform(random_bits(start, row, column));
       case Init::ones:
-        return 1;
+        return one(shape.operand, number);
       case Init::zeros:
         return 0;
       case Init::index:
-        return index(shape.operand, row, column);
+        return index(shape.operand, row + number, column);
     }
     return 0;
   };
@@ -157,8 +164,9 @@ std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t see
 
 }  // namespace
 
-Workload::Workload(device::Device& device, const Options& options, int pitch_multiple)
-    : device_(device) {
+Workload::Workload(device::Device& device, const Options& options, int pitch_multiple, int number,
+                   const Workload* same_b)
+    : device_(device), b_(same_b != nullptr ? same_b->b_ : std::make_shared<SharedMatrix>()) {
   const Shape a = checked_shape(Operand::a, options.m, options.k, options.lda, pitch_multiple);
   const Shape b = checked_shape(Operand::b, options.n, options.k, options.ldb, pitch_multiple);
   const Shape c = checked_shape(Operand::c, options.m, options.n, options.ldc, pitch_multiple);
@@ -166,7 +174,7 @@ Workload::Workload(device::Device& device, const Options& options, int pitch_mul
 
   // The device comes first: what is too large for it is refused before the host has drawn it.
   device_a_ = poisoned(device, a);
-  device_b_ = poisoned(device, b);
+  if (same_b == nullptr) b_->device = poisoned(device, b);
   device_c_ = poisoned(device, c);
   device_d_ = poisoned(device, d);
   const bool reads_inputs = options.alpha != 0;
@@ -176,7 +184,7 @@ Workload::Workload(device::Device& device, const Options& options, int pitch_mul
               .alpha = options.alpha,
               .beta = options.beta,
               .a = matrix(device_a_),
-              .b = matrix(device_b_),
+              .b = matrix(b_->device),
               .c = matrix(device_c_),
               .d = matrix(device_d_),
               .lda = a.pitch,
@@ -186,12 +194,12 @@ Workload::Workload(device::Device& device, const Options& options, int pitch_mul
 
   const auto fill = [&](std::vector<__nv_bfloat16>& host, const device::Buffer& buffer,
                         const Shape& shape) {
-    host = draw(shape, options.init, options.seed);
+    host = draw(shape, options.init, options.seed, number);
     device.copy_to_device(matrix(buffer), host.data(), static_cast<std::size_t>(shape.bytes()));
   };
   if (reads_inputs) {
     fill(a_, device_a_, a);
-    fill(b_, device_b_, b);
+    if (same_b == nullptr) fill(b_->host, b_->device, b);
   }
   if (options.beta != 0) fill(c_, device_c_, c);
 }

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,10 @@ namespace harness {
 /// neighbour, or an element a power of two away, is never the same: (row + s * column) mod 17 - 8
 /// with s = 3 in A, 5 in B, 7 in C. All are rounded to bf16, the last three exactly.
 ///
+/// Where there are several problems (lesson 12), each has a `number`, 0, 1, 2, ..., of which its
+/// elements depend too: ones are then number % 127 + 1 in A, which bf16 holds exactly, and index
+/// counts rows from `number` on.
+///
 /// Everything that is not an element holds NaN (bits 0xFFFF): the padding at the end of each row,
 /// the guard bands before and after each matrix, all of D, all of C when beta = 0, and all of A and
 /// B when alpha = 0.
@@ -31,7 +36,10 @@ class Workload {
   /// Draws and uploads the operands. `pitch_multiple` (elements) rounds up the pitches that the
   /// user did not give. One that the user gave must hold a row and be such a multiple, else
   /// UsageError. device::Failure where the device has too little memory.
-  Workload(device::Device& device, const Options& options, int pitch_multiple);
+  ///
+  /// With `same_b`, B is that of another workload, of the same n, k and pitch.
+  Workload(device::Device& device, const Options& options, int pitch_multiple, int number = 0,
+           const Workload* same_b = nullptr);
 
   /// What a lesson computes. k is 0 here when alpha is 0 (see gemm::Problem).
   const gemm::Problem& problem() const { return problem_; }
@@ -39,7 +47,7 @@ class Workload {
   /// Host copies, row-major with the problem's pitches. A and B are empty when alpha = 0, C when
   /// beta = 0.
   std::span<const __nv_bfloat16> host_a() const { return a_; }
-  std::span<const __nv_bfloat16> host_b() const { return b_; }
+  std::span<const __nv_bfloat16> host_b() const { return b_->host; }
   std::span<const __nv_bfloat16> host_c() const { return c_; }
 
   /// Fills D, its padding and its guard bands with NaN again.
@@ -51,10 +59,16 @@ class Workload {
   std::int64_t damaged_guard_bytes() const;
 
  private:
+  struct SharedMatrix {
+    std::vector<__nv_bfloat16> host;
+    device::Buffer device;
+  };
+
   device::Device& device_;
   gemm::Problem problem_{};
-  std::vector<__nv_bfloat16> a_, b_, c_;
-  device::Buffer device_a_, device_b_, device_c_, device_d_;
+  std::vector<__nv_bfloat16> a_, c_;
+  std::shared_ptr<SharedMatrix> b_;
+  device::Buffer device_a_, device_c_, device_d_;
 };
 
 }  // namespace harness

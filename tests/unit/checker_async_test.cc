@@ -437,15 +437,15 @@ TEST_CASE("A thread that has waited with .relaxed must not read what a copy has 
 
 TEST_CASE("A tensor map that was changed needs the fence of its proxy", "[checker]") {
   constexpr std::uint64_t map = 0x7f00'0010'0000;
-  const auto play_map = [&](bool fences, bool waits) {
+  const auto play_map = [&](bool releases, bool acquires, bool waits) {
     Script s;
     const auto producer = lane(0, 0);
     prepare(s);
     for (int group = 0; group < 2; ++group) {
       s.at(2).store_global(warp(0), map);
-      s.fence(warp(0), FenceKind::tensormap_release);
+      if (releases) s.fence(warp(0), FenceKind::tensormap_release);
       s.sync_warp(warp(0));
-      if (fences) s.at(3).fence(warp(0), FenceKind::tensormap_acquire);
+      if (acquires) s.at(3).fence(warp(0), FenceKind::tensormap_acquire);
       s.at(4).expect(producer, full(0), stage_bytes);
       s.arrive(producer, full(0));
       s.land(s.at(5).begin_copy(producer, {{0, tile(0), full(0)}}, stage_bytes, map));
@@ -453,7 +453,87 @@ TEST_CASE("A tensor map that was changed needs the fence of its proxy", "[checke
     }
     return s.end();
   };
-  CHECK(play_map(true, true).empty());
-  CHECK(play_map(false, true) == Names{"tensor-map-fence"});
-  CHECK(has(play_map(true, false), "tensor-map-in-use"));
+  CHECK(play_map(true, true, true).empty());
+  CHECK(play_map(true, false, true) == Names{"tensor-map-fence"});
+  CHECK(play_map(false, true, true) == Names{"tensor-map-fence"});
+  CHECK(has(play_map(true, true, false), "tensor-map-in-use"));
+}
+
+TEST_CASE("A thread may acquire a tensor map for the others of its CTA, not for other CTAs",
+          "[checker]") {
+  constexpr std::uint64_t map = 0x7f00'0010'0000;
+  const auto writer = lane(1, 0);
+  const auto change = [&](Script& s) {
+    s.at(2).store_global(writer, map);
+    s.fence(writer, FenceKind::tensormap_release);
+  };
+  const auto acquire = [](Script& s, const script::Who& who) {
+    s.at(3).fence(who, FenceKind::tensormap_acquire);
+  };
+  const auto use = [&](Script& s, const script::Who& user) {
+    s.at(4).expect(user, full(0), stage_bytes);
+    s.arrive(user, full(0));
+    s.land(s.at(5).begin_copy(user, {{user.cta, tile(0), full(0)}}, stage_bytes, map));
+    s.wait(user, full(0));
+    return s.end();
+  };
+
+  const auto told_by_mbarrier = [&](bool acquires_first) {
+    Script s;
+    prepare(s);
+    s.at(1).init(writer, full(1), 1);
+    s.init_fence(writer);
+    s.sync_cta();
+    change(s);
+    if (acquires_first) acquire(s, writer);
+    s.arrive(writer, full(1));
+    if (!acquires_first) acquire(s, writer);
+    s.wait(lane(0, 0), full(1));
+    return use(s, lane(0, 0));
+  };
+  CHECK(told_by_mbarrier(true).empty());
+  CHECK(told_by_mbarrier(false) == Names{"tensor-map-fence"});
+
+  const auto told_by_flag = [&](bool user_acquires) {
+    Script s(Shape{.ctas = 2});
+    prepare(s, 0, 1);
+    change(s);
+    acquire(s, writer);
+    s.strong_global(writer, flag, Access::write, Order::release, Scope::gpu);
+    s.strong_global(lane(0, 0, 1), flag, Access::read, Order::acquire, Scope::gpu);
+    if (user_acquires) acquire(s, lane(0, 0, 1));
+    return use(s, lane(0, 0, 1));
+  };
+  CHECK(told_by_flag(true).empty());
+  CHECK(told_by_flag(false) == Names{"tensor-map-fence"});
+
+  const auto told_by_cluster = [&](std::uint32_t cta, bool user_acquires) {
+    Script s(Shape{.ctas = 2, .ctas_per_cluster = 2});
+    prepare(s, 0, cta);
+    change(s);
+    acquire(s, writer);
+    s.sync_cluster();
+    if (user_acquires) acquire(s, lane(0, 0, cta));
+    return use(s, lane(0, 0, cta));
+  };
+  CHECK(told_by_cluster(0, false).empty());
+  CHECK(told_by_cluster(1, true).empty());
+  CHECK(told_by_cluster(1, false) == Names{"tensor-map-fence"});
+
+  const auto told_by_remote_mbarrier = [&](bool user_acquires) {
+    Script s(Shape{.ctas = 2, .ctas_per_cluster = 2});
+    const auto user = lane(0, 0, 1);
+    prepare(s, 0, 1);
+    s.at(1).init(user, full(1), 1);
+    s.init_fence(user);
+    s.sync_cluster();
+    change(s);
+    acquire(s, writer);
+    s.arrive(writer, full(1), 1, Scope::cluster);
+    s.wait(user, full(1), Scope::cluster);
+    if (user_acquires) acquire(s, user);
+    return use(s, user);
+  };
+  CHECK(told_by_remote_mbarrier(true).empty());
+  CHECK(told_by_remote_mbarrier(false) == Names{"tensor-map-fence"});
 }
