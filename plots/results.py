@@ -84,6 +84,22 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True)
+class GroupedProblem:
+    """Many products of one launch, each D = alpha * A * B^T + beta * C with a shape of its own."""
+
+    groups: int
+    m: int  # the sum over the groups
+    n: int  # the largest, as k
+    k: int
+    flops: float  # of all products
+    alpha: float
+    beta: float
+    init: str
+
+    odd_pitches = {}  # the harness chooses them
+
+
+@dataclasses.dataclass(frozen=True)
 class Contender:
     """One contender's times in milliseconds; clock (MHz) and power (W) of sustained runs."""
 
@@ -121,6 +137,17 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
+class GroupedRun(Run):
+    """A run of many products; the library's is its one call for all of them."""
+
+    loop: Contender  # a call of the library for each product
+
+    @property
+    def share_of_loop(self):
+        return self.loop.ms / self.timed.ms
+
+
+@dataclasses.dataclass(frozen=True)
 class Ceiling:
     """`value` is bytes or FLOP a second; clock (MHz) and power (W) while it was measured."""
 
@@ -146,10 +173,12 @@ class Roofline:
 
 
 class Results:
-    """The measurements of some files. `runs` and `rooflines` hold the newest of each identity."""
+    """The measurements of some files. `runs`, `grouped` (GroupedRun) and `rooflines` hold the newest
+    of each identity."""
 
     def __init__(self):
         self.runs = []
+        self.grouped = []
         self.rooflines = []
         self._records = 0
         self._left_out = collections.Counter()
@@ -190,10 +219,11 @@ class Results:
             if error.detail:
                 self._first_detail.setdefault(error.reason, f" ({error.detail})")
             return
-        (self.runs if isinstance(measurement, Run) else self.rooflines).append(measurement)
+        places = {Run: self.runs, GroupedRun: self.grouped, Roofline: self.rooflines}
+        places[type(measurement)].append(measurement)
 
     def _keep_newest(self):
-        for measurements in (self.runs, self.rooflines):
+        for measurements in (self.runs, self.grouped, self.rooflines):
             newest = {}
             for measurement in measurements:
                 known = newest.get(measurement.identity)
@@ -332,6 +362,16 @@ def _problem(fields):
     )
 
 
+def _grouped_problem(fields):
+    return GroupedProblem(
+        **{key: fields.integer(key) for key in ("groups", "m", "n", "k")},
+        flops=fields.number("flop"),
+        alpha=fields.number("alpha"),
+        beta=fields.number("beta"),
+        init=fields.text("init"),
+    )
+
+
 def _contender(fields, problem):
     contender = Contender(
         name=fields.text("name"),
@@ -353,6 +393,19 @@ def _contender(fields, problem):
 
 
 def _run(fields):
+    return Run(**_measured(fields, _problem))
+
+
+def _grouped_run(fields):
+    measured = _measured(fields, _grouped_problem)
+    for entry in fields.children("contenders"):
+        if entry.text("role") == "candidate":
+            return GroupedRun(**measured, loop=_contender(entry, measured["problem"]))
+    raise BadResults(f'{fields.where}: no contender has the role "candidate"')
+
+
+def _measured(fields, read_problem):
+    """The fields of a Run, by name; `read_problem` makes its problem."""
     verdict = fields.child("verdict")
     status = verdict.text("status")
     if not fields.is_null("break"):
@@ -367,26 +420,26 @@ def _run(fields):
         raise BadResults(f'{fields.where}: verdict.status "{status}" is not known')
     if fields.is_null("protocol"):
         raise NoMeasurement("not timed")
-    problem = _problem(fields.child("problem"))
+    problem = read_problem(fields.child("problem"))
     contenders = {entry.text("role"): entry for entry in reversed(fields.children("contenders"))}
     for role in ("lesson", "standard"):
         if role not in contenders:
             raise BadResults(f'{fields.where}: no contender has the role "{role}"')
     ratio = fields.child("ratio")
-    return Run(
-        lesson=fields.integer("lesson"),
-        name=fields.text("name"),
-        knobs=fields.strings("knobs"),
-        problem=problem,
-        protocol=fields.child("protocol").text("name"),
-        protocol_text=fields.child("protocol").text("text"),
-        timed=_contender(contenders["lesson"], problem),
-        library=_contender(contenders["standard"], problem),
-        share=ratio.positive("standard"),
-        share_of_best=ratio.optional_number("best"),
-        machine=_machine(fields.child("machine")),
-        date=fields.date("date"),
-    )
+    return {
+        "lesson": fields.integer("lesson"),
+        "name": fields.text("name"),
+        "knobs": fields.strings("knobs"),
+        "problem": problem,
+        "protocol": fields.child("protocol").text("name"),
+        "protocol_text": fields.child("protocol").text("text"),
+        "timed": _contender(contenders["lesson"], problem),
+        "library": _contender(contenders["standard"], problem),
+        "share": ratio.positive("standard"),
+        "share_of_best": ratio.optional_number("best"),
+        "machine": _machine(fields.child("machine")),
+        "date": fields.date("date"),
+    }
 
 
 def _ceiling(fields, name, unit, init=None):
@@ -423,4 +476,4 @@ def _roofline(fields):
     )
 
 
-_PARSERS = {"gemm": _run, "roofline": _roofline}
+_PARSERS = {"gemm": _run, "grouped": _grouped_run, "roofline": _roofline}

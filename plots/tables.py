@@ -5,7 +5,8 @@ A table stands between two lines of its own:
     <!-- table: lesson03 protocol=sustained -->
     <!-- end -->
 
-`ladder` has all lessons, `lessonNN` one lesson's shapes and knobs, `ceilings` lesson 00's figures.
+`ladder` has all lessons that compute one product, `lessonNN` one lesson's problems and knobs,
+`ceilings` lesson 00's figures.
 `init=` (default normal) and `protocol=` (default interleaved) choose the runs. `across=KNOB` gives a
 lesson's table a column for each value of that knob.
 """
@@ -46,7 +47,7 @@ def main():
     arguments = parser.parse_args()
 
     loaded = results.load(arguments.files)
-    results.require_one_gpu(loaded.runs + loaded.rooflines)
+    results.require_one_gpu(loaded.runs + loaded.grouped + loaded.rooflines)
     pages = {page: _read(page) for page in arguments.docs}
     rewritten = {page: rewrite(page, text, loaded) for page, text in pages.items()}
     if left_out := loaded.left_out():
@@ -99,7 +100,10 @@ def _table(where, page, marker, loaded):
             )
         options[key] = value
     chosen = (options["init"], options["protocol"])
-    runs = [run for run in loaded.runs if (run.problem.init, run.protocol) == chosen]
+    runs, grouped = (
+        [run for run in source if (run.problem.init, run.protocol) == chosen]
+        for source in (loaded.runs, loaded.grouped)
+    )
 
     name = marker["name"]
     if name == "ceilings":
@@ -108,7 +112,10 @@ def _table(where, page, marker, loaded):
         sources, make = [run for run in runs if run.problem.is_plain], _ladder
     elif re.fullmatch(r"lesson\d\d", name):
         sources, make = [run for run in runs if run.lesson == int(name[-2:])], _lesson
-        if options["across"]:
+        grouped = [run for run in grouped if run.lesson == int(name[-2:])]
+        if grouped and not options["across"]:
+            sources, make = grouped, _grouped
+        elif options["across"]:
             make = functools.partial(_across, options["across"])
             sources = [run for run in sources if options["across"] in dict(run.knobs)]
     else:
@@ -176,6 +183,47 @@ def _lesson(runs, _):
         text_columns=2 if filled[1] else 1,
     )
     return table, remarks
+
+
+def _grouped(runs, _):
+    """A row a list of problems and setting: first the lists with a name, then by what is computed."""
+    runs = sorted(runs, key=_list_order)
+    rows = [
+        [
+            _list_name(run),
+            _grouped_setting(run),
+            _time(run.timed),
+            results.three_digits(run.timed.tflops),
+            results.percent(run.share),
+            results.percent(run.share_of_loop),
+        ]
+        for run in runs
+    ]
+    head = ["problems", "setting", "time, ms (quartiles)", "TFLOP/s"]
+    head += ["share of the grouped call", "share of the loop"]
+    names = f"the grouped call is {runs[0].library.name}, the loop {runs[0].loop.name}"
+    late = ["\\* may hold launch cost"] if any(run.timed.late for run in runs) else []
+    return _markdown(head, rows, text_columns=2), [names, *late]
+
+
+def _list_order(run):
+    """Of runs of the same list, the one with the largest share first."""
+    name = dict(run.knobs)["groups"]
+    is_named = not name[0].isdigit()
+    work = name if is_named else (-run.problem.flops, run.problem.groups, name)
+    return (not is_named, work, -run.share)
+
+
+def _list_name(run):
+    name = dict(run.knobs)["groups"]
+    return f"`{name}`" if name[0].isdigit() else name
+
+
+def _grouped_setting(run):
+    """Knobs but for the list, and what is not plain about its problems."""
+    hidden = ("groups", "auto")
+    items = [item for item in _setting_items(run) if not set(item) & set(hidden)]
+    return ", ".join(f"{name} {value}" for name, value in items) or _NOTHING
 
 
 def _across(knob, runs, _):

@@ -20,6 +20,7 @@ COLOURS = {
     "multiply": "#009E73",
     "epilogue": "#D55E00",
     "store": "#4D4D4D",
+    "schedule": "#F0E442",
     "wait empty": "#56B4E9",
     "wait full": "#E69F00",
     "wait turn": "#CC79A7",

@@ -18,7 +18,9 @@ MODEL_TIME = "model time"
 _TIME_UNITS = ("GPU nanoseconds", MODEL_TIME)
 
 # As gemm::span_name() has them, in the order of a legend.
-SPANS = ("load", "multiply", "epilogue", "store", "wait empty", "wait full", "wait turn")
+SPANS = (
+    "load", "multiply", "epilogue", "store", "schedule", "wait empty", "wait full", "wait turn",
+)  # fmt: skip
 
 # Microseconds by which a span may reach into the next one: both are rounded when written.
 _ROUNDING = 0.001

@@ -15,8 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "plots" / "data" / "sample"
 LESSONS = sorted(path.name for path in ROOT.glob("lesson[0-9][0-9]"))
 GEMM_LESSONS = [lesson for lesson in LESSONS if lesson != "lesson00"]
+SHAPED_LESSONS = [lesson for lesson in GEMM_LESSONS if lesson != "lesson12"]
 TIME_LIMIT_S = 60
-SPANS = {"wait empty", "load", "wait full", "multiply", "wait turn", "epilogue", "store"}
+SPANS = {
+    "wait empty", "load", "wait full", "multiply", "wait turn", "epilogue", "store", "schedule",
+}  # fmt: skip
 
 
 def run(lesson, *arguments, **changes):
@@ -287,12 +290,13 @@ class Emulator(unittest.TestCase):
                 self.assert_passes(done, "schedule fair, seed 1")
                 self.assertIn("time     not measured", done.stdout)
                 self.assertNotIn("FLOP/s", done.stdout)
-        for lesson in GEMM_LESSONS:
+        for lesson in SHAPED_LESSONS:
             self.assertIn("M 256, N 8, K 256", emulate(lesson, "--n", 8).stdout)
 
     def test_an_empty_problem_launches_nothing(self):
+        empty = {"lesson12": ["--groups", "0x8x8*3,8x0x8"]}
         for lesson in GEMM_LESSONS:
-            done = emulate(lesson, "--m", 0)
+            done = emulate(lesson, *empty.get(lesson, ["--m", 0]))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("nothing to launch", done.stdout)
 
@@ -320,7 +324,9 @@ class Emulator(unittest.TestCase):
     def test_a_trace_has_the_spans_of_every_track_in_order(self):
         for lesson in TRACED_LESSONS:
             with self.subTest(lesson=lesson):
-                trace, said = self.trace(lesson, *shape_flags(256, 256, 512), "--trace-sms", 4)
+                grouped = ["--groups", "256x256x512,64x64x0,100x300x64"]
+                problem = grouped if lesson == "lesson12" else shape_flags(256, 256, 512)
+                trace, said = self.trace(lesson, *problem, "--trace-sms", 4)
                 self.assertIn("hazards  none found", said)
                 self.assertNotIn("had no", said)
                 self.assertEqual(trace["otherData"]["time_unit"], "model time")
@@ -441,6 +447,44 @@ class Emulator(unittest.TestCase):
         done = emulate("lesson01", "--timeout", "0.001")
         self.assertEqual(done.returncode, 1)
         self.assertIn("did not end within 0.001 s", done.stdout)
+
+
+@unittest.skipUnless("lesson12" in LESSONS, "lesson12 is not built: make lessons")
+class Groups(unittest.TestCase):
+    def test_lists_and_files_of_problems(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "experts.txt"
+            path.write_text("# m n k\n128 64 64\n0 64 64  # nobody chose it\n\n7 9 65\n")
+            for groups in ("128x64x64,0x64x64,7x9x65", path):
+                done = emulate("lesson12", "--groups", groups)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                self.assertIn(f"3 groups ({groups}), sum of M 135, N up to 64, K up to 65,",
+                              done.stdout)
+                self.assertIn("verify   PASS: 8,255 elements", done.stdout)
+
+    def test_bad_lists_are_refused_in_words(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "experts.txt"
+            path.write_text("128 64 64\n128 64\n")
+            cases = {
+                ("--groups", "8x8"): "a group is MxNxK",
+                ("--groups", "none.txt"): "is no file that can be read",
+                ("--groups", path): "line 2: a line has the three numbers m n k, not 2.",
+                ("--groups", "8x8x8", "--weights", 0): "--weights takes a whole number",
+                ("--groups", "8x8x8,8x9x8", "--weights", 1): "would multiply the same B",
+                ("--m", 8): "--m",
+                ("--lda", 8): "--lda",
+            }
+            for arguments, words in cases.items():
+                with self.subTest(arguments=arguments):
+                    done = emulate("lesson12", *arguments)
+                    self.assertEqual((done.returncode, done.stdout.count("PASS")), (2, 0))
+                    self.assertIn(words, done.stderr)
+
+    def test_the_first_wrong_element_is_named_with_its_group(self):
+        done = emulate("lesson12", "--groups", "128x128x64*9,128x128x0*9", "--break", "stale-sums")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("of D of group 9: got", done.stdout)
 
 
 SAXPY = """
@@ -567,6 +611,18 @@ class SampleRecords(unittest.TestCase):
         for contender in record["contenders"]:
             self.assertEqual(list(contender), contender_keys)
         self.assertEqual(keys, {})
+
+    def test_grouped_record_is_as_documented(self):
+        record = self.read("lesson12.json")
+        self.assertEqual(record["kind"], "grouped")
+        gemm_keys = documented_keys("A GEMM lesson")
+        self.assertEqual(list(record), gemm_keys[""])
+        keys = documented_keys("A lesson that computes many products")
+        self.assertEqual(list(record["problem"]), keys["problem"])
+        roles = [contender["role"] for contender in record["contenders"]]
+        self.assertEqual(roles, ["lesson", "standard", "candidate"])
+        for contender in record["contenders"]:
+            self.assertEqual(list(contender), gemm_keys["contenders"])
 
     def test_trace_is_as_documented(self):
         trace = json.loads((SAMPLE / "trace_lesson03.json").read_text())

@@ -96,21 +96,49 @@ CROSSOVERS = {
     "tiles": (141, 165, 198, 231), "n": 256, "k": (1024, 2048, 8192),
     "knobs": {"lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
 }
+# Lesson 12: the named problems; the same 16,384 tiles in more and more groups; groups without tiles
+# in front of those that have some.
+GROUPED = {
+    "problems": ("uniform", "ragged-small", "ragged-large"),
+    "knobs": [{"tile": tile, "order": order}
+              for tile in ("128x128", "64x256") for order in ("weights", "list")],
+    "rows": 131072, "n": 2048, "k": 1024, "groups": (1, 4, 16, 64, 256, 1024),
+    "filled": "128x2048x1024*64", "empties": (0, 1000, 10000, 60000),
+}
 # Several tiles for each SM, few enough k-tiles for a picture.
 TRACE_SHAPE = (4096, 4096, 1024)
+TRACE_GROUPS = "ragged-small"
+
+
+def knob_flags(knobs):
+    return [text for flag, value in knobs.items() for text in (f"--{flag}", str(value))]
 
 
 def flags_of(m, n, k, knobs=None):
     """A size and knobs, as the command line has them."""
-    flags = ["--m", str(m), "--n", str(n), "--k", str(k)]
-    return flags + [text for flag, value in (knobs or {}).items()
-                    for text in (f"--{flag}", str(value))]
+    return ["--m", str(m), "--n", str(n), "--k", str(k), *knob_flags(knobs or {})]
+
+
+def grouped_runs():
+    """The flags of each run of lesson 12."""
+    n, k = GROUPED["n"], GROUPED["k"]
+    for groups in GROUPED["problems"]:
+        for knobs in GROUPED["knobs"]:
+            yield ["--groups", groups, *knob_flags(knobs)]
+    for count in GROUPED["groups"]:
+        yield ["--groups", f"{GROUPED['rows'] // count}x{n}x{k}*{count}", "--weights", "1"]
+    for count in GROUPED["empties"]:
+        empties = f"0x{n}x{k}*{count}," if count else ""
+        yield ["--groups", empties + GROUPED["filled"], "--weights", "1"]
 
 
 def runs(lesson):
     """The flags of each run of a lesson."""
     if lesson == "lesson00":
         yield []
+        return
+    if lesson == "lesson12":
+        yield from grouped_runs()
         return
     for shape in SHAPES + MORE_SHAPES.get(lesson, []):
         yield [*flags_of(*shape), "--baseline", "best"]
@@ -160,8 +188,8 @@ def has_timeline(lesson):
 
 def trace(lesson, path):
     """Writes the timeline of one SM; an older one stays when that fails."""
-    return run([f"./{lesson}", *flags_of(*TRACE_SHAPE), "--check-only", "--trace", str(path),
-                "--trace-sms", "1"])
+    problem = ["--groups", TRACE_GROUPS] if lesson == "lesson12" else flags_of(*TRACE_SHAPE)
+    return run([f"./{lesson}", *problem, "--check-only", "--trace", str(path), "--trace-sms", "1"])
 
 
 def main():

@@ -25,7 +25,9 @@ import broken
 import sweep as emulator_sweep
 
 LESSONS = sorted(path.stem.split("_")[0] for path in (ROOT / "lessons").glob("lesson*.cu"))
-GEMM_LESSONS = [lesson for lesson in LESSONS if lesson != "lesson00"]
+# Lesson 12 takes lists of problems, no shape: it has cases of its own.
+SHAPED_LESSONS = [lesson for lesson in LESSONS if lesson != "lesson12"]
+GEMM_LESSONS = [lesson for lesson in SHAPED_LESSONS if lesson != "lesson00"]
 
 # Tails, edges and tile multiples; the sizes that the issues name are among them.
 SHAPES = [
@@ -60,7 +62,7 @@ def check(lesson, *flags):
 
 
 def sweep():
-    for lesson in LESSONS:
+    for lesson in SHAPED_LESSONS:
         for shape in SHAPES:
             large = shape[0] * shape[1] * shape[2] >= 2**33
             yield Case(f"{lesson} {shape}", check(lesson, *shape_flags(*shape)), says="PASS", heavy=large)
@@ -129,6 +131,40 @@ def soaks():
                    says="soak     PASS", timeout=600)
 
 
+def grouped():
+    """Lesson 12: the lists of the emulator's sweep, each with each tile and order, the named ones
+    in full; then what is too large for the emulator, and what only shows now and then."""
+    scales = [[], ["--beta", 1], ["--alpha", -0.5, "--beta", 2], ["--alpha", 0, "--beta", 2]]
+    for number, groups in enumerate(emulator_sweep.group_lists()):
+        for i, knobs in enumerate(emulator_sweep.GROUPED_SETTINGS):
+            flags = [*emulator_sweep.knob_flags(knobs), *scales[(number + i) % len(scales)]]
+            yield Case(" ".join(map(str, ["lesson12", *groups, *flags])),
+                       check("lesson12", *groups, *flags), says="PASS", timeout=300)
+    for groups in ("1x24576x1536", "65537x32768x64,128x128x64", "0x2048x1024*60000,128x256x64*64"):
+        yield Case(f"lesson12 {groups}",
+                   check("lesson12", "--groups", groups, "--timeout", 120), says="PASS",
+                   timeout=600, heavy=True)
+    yield Case("lesson12 without an element", check("lesson12", "--groups", "0x8x8,8x0x8"),
+               says="nothing to launch")
+    for tile in ("128x128", "64x256"):
+        soaked = {
+            "64 groups of a tile": ["--groups", "128x128x64*64", "--init", "ones", "--soak", 200],
+            "2048 groups of a tile": ["--groups", "128x128x64*2048", "--init", "ones",
+                                      "--soak", 200],
+            "ragged-small": ["--groups", "ragged-small", "--soak", 200],
+            "ragged-small, beta 1": ["--groups", "ragged-small", "--beta", 1, "--soak", 200],
+            "K from 0 to 4096": ["--groups", "300x520x0,200x264x4096,128x128x64,64x256x200*200",
+                                 "--soak", 200],
+        }
+        for name, flags in soaked.items():
+            yield Case(f"lesson12 soak {name}, tile {tile}",
+                       check("lesson12", *flags, "--tile", tile, "--timeout", 300),
+                       says="soak     PASS", timeout=600)
+    yield Case("lesson12 --trace",
+               check("lesson12", "--groups", "ragged-small", "--trace", "/dev/null"),
+               says="trace .* spans of")
+
+
 def oracle():
     yield Case("cuBLAS against double precision", ["build/check_cublas"], says="PASS", timeout=300)
 
@@ -173,15 +209,24 @@ SIZES = {
 }
 
 
+def problem_of(row):
+    """The flags of a broken variant's problem, large enough for 132 SMs: a list of groups comes 64
+    times."""
+    flags = [flag for flag in row.flags if flag != "--strict"]  # the emulator's
+    if row.size:
+        return flags + shape_flags(*SIZES.get((row.lesson, row.variant), (4096, 4096, 2048)))
+    groups = flags.index("--groups") + 1
+    if flags[groups][0].isdigit():
+        flags[groups] = ",".join([flags[groups]] * 64)
+    return flags
+
+
 def pipelined_variants():
     """Breaks from lesson 04 on, each ended by the watchdog if it hangs."""
     for row in broken.table():
         if row.lesson < "lesson04":
             continue
-        flags = [flag for flag in row.flags if flag != "--strict"]  # the emulator's
-        command = check(row.lesson, "--break", row.variant, *flags,
-                        *shape_flags(*SIZES.get((row.lesson, row.variant), (4096, 4096, 2048))),
-                        "--timeout", 3)
+        command = check(row.lesson, "--break", row.variant, *problem_of(row), "--timeout", 3)
         if row.variant in FAILS.get(row.lesson, []):
             status, says = 1, "FAIL"
         elif row.variant in HANGS.get(row.lesson, []):
@@ -252,35 +297,48 @@ def sanitizers():
     if not os.path.exists(tool):
         print("compute-sanitizer is not on this machine: its cases are left out.")
         return
+    problems = [(lesson, str(shape), shape_flags(*shape))
+                for lesson in GEMM_LESSONS for shape in ((129, 136, 72), (256, 256, 256))]
+    few, ragged = "256x256x256", "129x136x72,0x8x8,7x9x65,128x128x0,256x256x256*3"
+    problems += [("lesson12", f"{groups} {tile}", ["--groups", groups, "--tile", tile])
+                 for groups in (few, ragged) for tile in ("128x128", "64x256")]
     for name in ("memcheck", "racecheck", "synccheck"):
-        for lesson in GEMM_LESSONS:
-            for shape in ((129, 136, 72), (256, 256, 256)):
-                yield Case(f"{name} {lesson} {shape}",
-                           [tool, "--tool", name, "--error-exitcode", "9",
-                            *check(lesson, *shape_flags(*shape), "--timeout", 300)],
-                           says=r"ERROR SUMMARY: 0 errors|0 hazards displayed", timeout=400)
+        for lesson, problem, flags in problems:
+            yield Case(f"{name} {lesson} {problem}",
+                       [tool, "--tool", name, "--error-exitcode", "9",
+                        *check(lesson, *flags, "--timeout", 300)],
+                       says=r"ERROR SUMMARY: 0 errors|0 hazards displayed", timeout=400)
 
 
 def timings():
     for lesson in GEMM_LESSONS:
-        yield Case(f"{lesson} timing", functools.partial(run_timed, lesson), alone=True)
+        yield Case(f"{lesson} timing",
+                   functools.partial(run_timed, lesson, shape_flags(2048, 2048, 2048), 1.5),
+                   alone=True)
+    # The library's grouped call is far from the ceiling.
+    for groups in ("uniform", "ragged-small", "ragged-large"):
+        yield Case(f"lesson12 timing {groups}",
+                   functools.partial(run_timed, "lesson12", ["--groups", groups], 4), alone=True)
 
 
-def run_timed(lesson):
-    """A short benchmark: the record is whole, plausible and steady."""
+def run_timed(lesson, flags, most):
+    """A short benchmark: the record is whole, plausible and steady; `most` is the ratio to cuBLAS
+    that nobody would believe."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "record.json")
         done = subprocess.run(
-            [f"./{lesson}", *shape_flags(2048, 2048, 2048), "--rounds", "11", "--json", path],
+            [f"./{lesson}", *flags, "--rounds", "11", "--json", path],
             cwd=ROOT, capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             return f"exit status {done.returncode}: {done.stdout}{done.stderr}"
         record = json.load(open(path))
     lesson_row = record["contenders"][0]
-    expected = 2 * 2048**3 / (lesson_row["ms"] * 1e9)
+    problem = record["problem"]
+    flop = problem.get("flop", 2 * problem["m"] * problem["n"] * problem["k"])
+    expected = flop / (lesson_row["ms"] * 1e9)
     if abs(expected - lesson_row["tflops"]) > 0.01 * expected:
         return f"{lesson_row['tflops']} TFLOP/s do not follow from {lesson_row['ms']} ms"
-    if not 0 < record["ratio"]["standard"] < 1.5:
+    if not 0 < record["ratio"]["standard"] < most:
         return f"the ratio to cuBLAS is {record['ratio']['standard']}"
     return ""
 
@@ -312,7 +370,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     arguments = parser.parse_args()
 
-    families = (sweep, knobs, soaks, oracle, wrong_kernels, broken_variants, pipelined_variants,
+    families = (sweep, knobs, soaks, grouped, oracle, wrong_kernels, broken_variants, pipelined_variants,
                 edited_ptx, failures, sanitizers, timings)
     cases = [case for family in families for case in family() if arguments.only in case.name]
     lines = []

@@ -11,7 +11,7 @@ class Row(NamedTuple):
 
     lesson: str
     variant: str
-    size: tuple  # M, N, K
+    size: tuple  # M, N, K; empty where the flags name the problems (--groups)
     flags: tuple
     rule: str
     names: str
@@ -20,8 +20,8 @@ class Row(NamedTuple):
     @property
     def command_line(self):
         """The flags of a run on the emulator."""
-        m, n, k = self.size
-        return ("--break", self.variant, *self.flags, "--m", m, "--n", n, "--k", k)
+        sizes = [text for flag, size in zip(("--m", "--n", "--k"), self.size) for text in (flag, size)]
+        return ("--break", self.variant, *self.flags, *sizes)
 
     def __str__(self):
         return f"{self.lesson} --break {self.variant}"
@@ -39,9 +39,11 @@ def parse(text):
         lesson, variant, size, flags, rule, names, under = cells
         if (rule == NUMBERS) == bool(names):
             raise ValueError(f"broken.txt:{number}: a rule names something, numbers do not: {line}")
-        m, n, k = map(int, size.split("x"))
+        sizes = () if size == "-" else tuple(map(int, size.split("x")))
+        if len(sizes) != 3 and (sizes or "--groups" not in flags):
+            raise ValueError(f"broken.txt:{number}: neither MxNxK, nor - with --groups: {line}")
         rows.append(
-            Row(lesson, variant, (m, n, k), tuple(flags.split()), rule, names, under == "every")
+            Row(lesson, variant, sizes, tuple(flags.split()), rule, names, under == "every")
         )
     return rows
 

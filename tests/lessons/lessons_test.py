@@ -53,7 +53,8 @@ class LessonsTest(unittest.TestCase):
             knobs = re.findall(r"^  --(\S+) (\S+\|\S+)", self.answer(lesson, "--help"), re.M)
             shared = {"init", "device", "schedule", "baseline"}
             own = [(knob, value) for knob, list_ in knobs for value in list_.split("|")]
-            own = [setting for setting in own if setting[0] not in shared]
+            # In capitals is what a user writes something in place of.
+            own = [(knob, value) for knob, value in own if knob not in shared and not value.isupper()]
             self.assertTrue(own, lesson)
             for cases in (swept, sampled):
                 for knob, value in own:
@@ -85,10 +86,29 @@ class SweepTest(unittest.TestCase):
             "--stages 3 --m 255 --n 123 --k 121 --beta 2 --lda 136 --ldb 144 --ldc 136 --ldd 136",
         )
 
+    def test_groups_have_empties_where_the_steps_of_the_search_meet(self):
+        self.assertEqual(sweep.groups_with_empties(1), "128x128x64")
+        self.assertEqual(
+            sweep.groups_with_empties(33),
+            "0x128x64,128x128x64*30,0x128x64*2",
+        )
+        self.assertEqual(
+            sweep.groups_with_empties(65),
+            "0x128x64,128x128x64*30,0x128x64*3,128x128x64*30,0x128x64",
+        )
+
+    def test_every_list_of_groups_is_met_with_every_setting(self):
+        cases = list(sweep.grouped_cases())
+        self.assertEqual(len(cases), 4 * 4 * len(sweep.group_lists()))
+        self.assertEqual(len(set(cases)), len(cases))
+        self.assertEqual(sum(case.in_sample for case in cases), len(sweep.group_lists()))
+
     def test_every_form_is_met_by_every_lesson(self):
         for lesson in emulated.GEMM_LESSONS:
             cases = [case for case in sweep.cases() if case.lesson == lesson]
-            for flag in ("--beta", "--alpha", "--lda"):
+            # A list of problems has no pitches of the user's.
+            pitches = () if lesson == "lesson12" else ("--lda",)
+            for flag in ("--beta", "--alpha", *pitches):
                 self.assertTrue([case for case in cases if flag in case.flags], lesson)
             self.assertTrue([case for case in cases if "--alpha" in case.flags and 0 in case.flags])
 
@@ -119,11 +139,15 @@ class BrokenTableTest(unittest.TestCase):
         self.assertEqual(
             " ".join(map(str, table[0].command_line)), "--break a --strict --m 8 --n 16 --k 24"
         )
+        (row,) = broken.parse("lesson12 | c | - | --groups 8x8x8*9 | numbers | | every\n")
+        self.assertEqual(" ".join(row.command_line), "--break c --groups 8x8x8*9")
         for line in (
             "lesson04 | a | 8x8x8 | | phase-aba | `full`",
             "lesson04 | a | 8x8x8 | | phase-aba | `full` | often",
             "lesson04 | a | 8x8x8 | | phase-aba | | every",
             "lesson04 | a | 8x8x8 | | numbers | `full` | every",
+            "lesson04 | a | 8x8 | | numbers | | every",
+            "lesson04 | a | - | --strict | numbers | | every",
         ):
             with self.assertRaisesRegex(ValueError, "broken.txt:2"):
                 broken.parse("\n" + line)

@@ -1,5 +1,6 @@
 """The problems that each lesson is held to on the emulator: k-tiles around the number of its
 stages, tails in M, N and K, few and many tiles, coefficients, pitches, every value of every knob.
+Lesson 12 has lists of problems.
 """
 
 import itertools
@@ -7,6 +8,10 @@ from typing import NamedTuple
 
 TILE_K = 64
 EMULATED_SMS = 4
+
+
+def knob_flags(knobs):
+    return tuple(text for knob, value in knobs.items() for text in (f"--{knob}", str(value)))
 
 
 class Config(NamedTuple):
@@ -21,9 +26,7 @@ class Config(NamedTuple):
     @property
     def flags(self):
         """The knobs as a command line has them."""
-        return tuple(
-            text for knob, value in self.knobs.items() for text in (f"--{knob}", str(value))
-        )
+        return knob_flags(self.knobs)
 
 
 class Case(NamedTuple):
@@ -216,6 +219,69 @@ def cases_of(default, *others):
             yield case(config, k_tiles, next(forms), in_sample)
 
 
+GROUPED_SETTINGS = [
+    {"tile": tile, "order": order}
+    for tile in ("128x128", "64x256")
+    for order in ("weights", "list")
+]
+# Around the 32 groups that the search looks at in a step.
+GROUP_COUNTS = (1, 31, 32, 33, 64, 65, 257, 1000)
+
+
+def repeated(sizes):
+    """The value of --groups for sizes such as "128x128x64", neighbours that are alike in one."""
+    runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
+    return ",".join(f"{size}*{times}" if times > 1 else size for size, times in runs)
+
+
+def groups_with_empties(count):
+    """Groups of one tile, without rows at both ends and where the steps of the search meet. With
+    --init ones, D of group g is 64 * (g % 127 + 1), exactly."""
+    empty = {0, 31, 32, 33, count - 1} if count > 1 else set()
+    return repeated("0x128x64" if g in empty else "128x128x64" for g in range(count))
+
+
+def group_lists():
+    """Lists of problems and what belongs to them, as flags."""
+    ones = ("--init", "ones")
+    many = (*ones, "--weights", 5, "--timeout", 200)
+    counts = [(groups_with_empties(count), many) for count in GROUP_COUNTS]
+    rings = [
+        (repeated(f"100x100x{max(64 * k_tiles - 7, 0)}" for k_tiles in k_tile_counts(stages)), ())
+        for stages in (4, 6)
+    ]
+    others = [
+        # Without rows, without columns, K = 0: nothing may be described, nothing left over.
+        ("0x128x0,128x128x64*2,0x128x64,0x128x0,256x128x0,0x128x64", ()),
+        ("128x0x64,300x128x0,128x128x200,40x256x0,0x0x0", ()),
+        ("200x264x0*3", ()),
+        # More rows than a tile, one row and many columns: a tile has rows of one group only.
+        ("128x128x64,130x128x64,65x128x64", ones),
+        ("1x2560x200,8x8x8", ()),
+        # N no multiple of 8, K no multiple of 8, one element.
+        ("129x136x72,7x9x65,1x1x1,35x79x19,4x33x64,65x63x63,127x257x191", ()),
+        # Maps that change from tile to tile, launch after launch.
+        ("128x128x64*64", (*ones, "--soak", 10)),
+        ("ragged-small", ("--soak", 3)),
+        ("uniform", ()),
+        ("ragged-large", ()),
+        ("100x200x128*9", ("--weights", 2)),
+    ]
+    return [("--groups", text, *flags) for text, flags in counts + rings + others]
+
+
+def grouped_cases():
+    """Each list with each tile, each order and each use of C; the sample has each list once."""
+    scales = [(), ("--beta", 1), ("--alpha", -0.5, "--beta", 2), ("--alpha", 0, "--beta", 2)]
+    settings = [Config("lesson12", knobs, tile_of(knobs["tile"])) for knobs in GROUPED_SETTINGS]
+    for number, groups in enumerate(group_lists()):
+        for i, config in enumerate(settings):
+            for j, scale in enumerate(scales):
+                in_sample = (i, j) == (number % len(settings), (number // 2) % len(scales))
+                yield Case(config.lesson, (*config.flags, *groups, *scale), in_sample)
+
+
 def cases():
     """All cases of all lessons."""
-    return [case for own in configs().values() for case in cases_of(*own)]
+    plain = [case for own in configs().values() for case in cases_of(*own)]
+    return plain + list(grouped_cases())

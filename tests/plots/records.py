@@ -29,6 +29,18 @@ def gemm(lesson=3, name="tma", shape=(4096, 4096, 4096), ms=0.4, library_ms=0.2,
     return record
 
 
+def grouped(groups="uniform", flop=1e9, ms=0.01, library_ms=0.02, loop_ms=0.03, **knobs):
+    """A record of lesson 12: `flop` in all, the library's one call, and its loop."""
+    record = json.loads((SAMPLE / "lesson12.json").read_text())
+    record["knobs"].update(groups=groups, **knobs)
+    record["problem"].update(flop=flop)
+    for contender, time in zip(record["contenders"], (ms, library_ms, loop_ms)):
+        contender.update(ms=time, ms_lower_quartile=time, ms_upper_quartile=time, ms_min=time)
+        contender["tflops"] = flop / time * 1e-9
+    record["ratio"]["standard"] = library_ms / ms
+    return record
+
+
 def roofline(**changes):
     return {**json.loads((SAMPLE / "lesson00.json").read_text()), **changes}
 

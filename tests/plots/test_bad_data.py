@@ -1,6 +1,6 @@
 """Bad result files: one line on stderr, exit status 2, and the old picture or page stays."""
 
-from records import ProgramTest, changed, gemm, roofline, text, without
+from records import ProgramTest, changed, gemm, grouped, roofline, text, without
 
 # What is wrong, what the file holds, what the line must say.
 BAD_FILES = [
@@ -37,6 +37,12 @@ BAD_FILES = [
         text(changed(gemm(), "contenders", gemm()["contenders"][:1])),
         'no contender has the role "standard"',
     ),
+    (
+        "no loop beside the grouped call",
+        text(changed(grouped(), "contenders", grouped()["contenders"][:2])),
+        'no contender has the role "candidate"',
+    ),
+    ("no FLOP of all groups", text(without(grouped(), "problem.flop")), "problem.flop is missing"),
     ("another verdict", text(changed(gemm(), "verdict.status", "ok")), '"ok" is not known'),
     ("another date", text(gemm(date="yesterday")), 'date is "yesterday"'),
     (

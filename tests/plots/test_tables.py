@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from records import ROOT, SAMPLE, ProgramTest, changed, gemm, text
+from records import ROOT, SAMPLE, ProgramTest, changed, gemm, grouped, text
 
 PAGE = """# A page
 
@@ -103,6 +103,50 @@ class Tables(ProgramTest):
                 "| 8192³ | tile 128x128 | 250.0 (250.0–250.0) | 4.40 | 647 | 0.7 % |",
             ],
         )
+
+    def test_grouped(self):
+        many = "128x8x8*64"
+        table = self.make(
+            "lesson12",
+            grouped(f"0x8x8*9,{many}", tile="64x256"),
+            grouped(many, weights="1"),
+            grouped("1024x8x8*16", flop=2e9),
+            grouped(ms=0.016),
+            changed(grouped(tile="64x256"), "problem.beta", 1),
+            grouped("ragged-small", order="list", loop_ms=0.015),
+        )
+        self.assertEqual(
+            table[:-2],
+            [
+                "| problems | setting | time, ms (quartiles) | TFLOP/s | share of the grouped call "
+                "| share of the loop |",
+                "| --- | --- | ---: | ---: | ---: | ---: |",
+                "| ragged-small | order list, tile 128x128 | 0.01000 (0.01000–0.01000) | 100 | 200 % "
+                "| 150 % |",
+                "| uniform | order weights, tile 64x256, α 1, β 1 | 0.01000 (0.01000–0.01000) | 100 "
+                "| 200 % | 300 % |",
+                "| uniform | order weights, tile 128x128 | 0.01600 (0.01600–0.01600) | 62.5 | 125 % "
+                "| 188 % |",
+                "| `1024x8x8*16` | order weights, tile 128x128 | 0.01000 (0.01000–0.01000) | 200 "
+                "| 200 % | 300 % |",
+                "| `0x8x8*9,128x8x8*64` | order weights, tile 64x256 | 0.01000 (0.01000–0.01000) "
+                "| 100 | 200 % | 300 % |",
+                "| `128x8x8*64` | order weights, tile 128x128, weights 1 "
+                "| 0.01000 (0.01000–0.01000) | 100 | 200 % | 300 % |",
+            ],
+        )
+        self.assertIn(
+            "he grouped call is cublasGemmGroupedBatchedEx, the loop cublasGemmEx, one by one;",
+            table[-1],
+        )
+
+    def test_grouped_runs_are_in_no_other_table(self):
+        table = self.make("ladder", gemm(), grouped())
+        self.assertEqual([line.split("|")[1].strip()[:4] for line in table[2:4]], ["[03 ", "cuBL"])
+        page = self.write("<!-- table: lesson12 across=tile -->\n<!-- end -->\n", "page.md")
+        data = self.write(text(gemm(), grouped()))
+        done = self.run_program("tables.py", data, "--docs", page)
+        self.assert_refused(done, "there is no measurement for the table lesson12")
 
     def test_across_a_knob(self):
         def run(swizzle, raster, share, shape=(4096, 4096, 4096), switch="on"):

@@ -121,7 +121,7 @@ class Pictures(TimelineTest):
 
     def test_many_rows_and_panels_stay_tidy(self):
         spans = [("load", 0.0, 0.02), ("wait empty", 0.02, 1), ("store", 1, 2), ("wait turn", 2, 3),
-                 ("epilogue", 3, 4), ("wait full", 4, 5), ("multiply", 5, 6)]
+                 ("epilogue", 3, 4), ("wait full", 4, 5), ("multiply", 5, 6), ("schedule", 6, 7)]
         many = {(1000 + cta, 0, f"consumer {cta % 3}"): spans for cta in range(timeline.MOST_ROWS)}
         panels = [self.panel(trace(many)), self.panel(trace(), 0, 6), self.panel(trace(many))]
         self.assert_tidy(timeline.draw(panels))

@@ -6,8 +6,10 @@
 #include <regex>
 #include <string>
 
+#include "common/harness/grouped_experiment.h"
 #include "common/harness/statistics.h"
 #include "tests/catch.h"
+#include "tests/unit/host_device.h"
 
 namespace {
 
@@ -30,9 +32,9 @@ Timing timing(std::vector<double> samples_ms) {
 }
 
 harness::TimedContender contender(std::string name, std::string role,
-                                  std::vector<double> samples_ms) {
+                                  std::vector<double> samples_ms, double flops = gemm_flops) {
   const Timing times = timing(std::move(samples_ms));
-  return {std::move(name), std::move(role), times, gemm_flops / times.ms * 1e-9};
+  return {std::move(name), std::move(role), times, flops / times.ms * 1e-9};
 }
 
 harness::Machine sample_machine() {
@@ -79,6 +81,32 @@ GemmRun sample_gemm_run() {
   benchmark.after = after;
   run.benchmark = benchmark;
   run.machine = sample_machine();
+  return run;
+}
+
+/// The run that plots/data/sample/lesson12.json claims to be of.
+GemmRun sample_grouped_run() {
+  GemmRun run = sample_gemm_run();
+  run.kind = "grouped";
+  run.lesson = 12;
+  run.name = "grouped";
+  run.options.selection = {};
+  run.options.selection.set("groups", "128x512x512*4");
+  run.options.selection.set("weights", "auto");
+  run.options.selection.set("tile", "128x128");
+  run.options.selection.set("order", "weights");
+  tests::HostDevice device;
+  const auto experiment = harness::grouped_experiment(device, run.options, 8, {});
+  run.problem = experiment->problem_json();
+  run.checked->verdict.elements = 4 * 128 * 512;
+  const double flops = experiment->flops();
+  run.benchmark->contenders = {
+      contender("lesson12", "lesson", {0.0105, 0.0101, 0.0102, 0.0103, 0.0102}, flops),
+      contender("cublasGemmGroupedBatchedEx", "standard", {0.0204, 0.0206, 0.0202, 0.0204, 0.0207},
+                flops),
+      contender("cublasGemmEx, one by one", "candidate", {0.0306, 0.0304, 0.0309, 0.0306, 0.0305},
+                flops)};
+  run.benchmark->ratio = harness::compare(run.benchmark->contenders, true, false);
   return run;
 }
 
@@ -142,6 +170,8 @@ TEST_CASE("the sample files are what the harness writes", "[record]") {
         first_line("plots/data/sample/lesson03.json"));
   CHECK(with_sample_date(harness::record(sample_roofline_run())) ==
         first_line("plots/data/sample/lesson00.json"));
+  CHECK(with_sample_date(harness::record(sample_grouped_run())) ==
+        first_line("plots/data/sample/lesson12.json"));
 }
 
 TEST_CASE("a record is dated in UTC", "[record]") {

@@ -13,6 +13,7 @@
 #include "common/harness/options.h"
 #include "tests/catch.h"
 #include "tests/unit/child.h"
+#include "tests/unit/host_gemm.h"
 #include "tests/unit/host_device.h"
 #include "tests/unit/temporary_folder.h"
 
@@ -25,25 +26,8 @@ using harness::Options;
 using harness::OutputFiles;
 using harness::Selection;
 using tests::HostDevice;
+using tests::multiply;
 using tests::TemporaryFolder;
-
-/// D on the host, which is where a HostDevice keeps it.
-void multiply(const gemm::Problem& problem) {
-  for (int row = 0; row < problem.m; ++row) {
-    for (int column = 0; column < problem.n; ++column) {
-      float sum = 0;
-      for (int k = 0; k < problem.k; ++k) {
-        sum += __bfloat162float(problem.a[row * problem.lda + k]) *
-               __bfloat162float(problem.b[column * problem.ldb + k]);
-      }
-      float value = problem.alpha * sum;
-      if (problem.beta != 0) {
-        value += problem.beta * __bfloat162float(problem.c[row * problem.ldc + column]);
-      }
-      problem.d[row * problem.ldd + column] = __float2bfloat16_rn(value);
-    }
-  }
-}
 
 /// A lesson that computes on the host, and what its runs said.
 struct FakeLesson {
