@@ -24,7 +24,7 @@ ORDERS = [{"raster": raster, "swizzle": swizzle} for raster in ("n", "m")
 CLUSTERS = [{"cluster": cluster, "release": release}
             for cluster in ("1x1", "2x1", "1x2", "4x1", "1x4") for release in ("cta", "cluster")
             if (cluster, release) not in (("2x1", "cta"), ("1x1", "cluster"))]
-SPLITS = ("auto", "half-rule", "data-parallel", "stream-k", "hybrid", "split-k")
+SPLITS = ("auto", "data-parallel", "stream-k", "hybrid", "split-k")
 
 # What a lesson's knobs are worth, at one size; without the defaults, which SHAPES measures there.
 KNOBS = {
@@ -94,7 +94,7 @@ TILE_COUNTS = {
 # How full the last of two waves may be for a cut to pay.
 CROSSOVERS = {
     "tiles": (141, 165, 198, 231), "n": 256, "k": (1024, 2048, 8192),
-    "knobs": {"lesson11": [{"split": split} for split in ("auto", "data-parallel", "hybrid")]},
+    "knobs": {"lesson11": [{"split": split} for split in ("data-parallel", "hybrid")]},
 }
 # Lesson 12: the named problems; the same 16,384 tiles in more and more groups; groups without tiles
 # in front of those that have some.
@@ -192,6 +192,29 @@ def trace(lesson, path):
     return run([f"./{lesson}", *problem, "--check-only", "--trace", str(path), "--trace-sms", "1"])
 
 
+def measure(lesson, rounds):
+    """The records of all runs of a lesson, or None if one failed."""
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        record = pathlib.Path(folder) / "record.json"
+        for flags in runs(lesson):
+            command = [f"./{lesson}", *flags, "--rounds", str(rounds), "--json", str(record)]
+            if not run(command):
+                return None
+            lines.append(record.read_text().strip())
+    return lines
+
+
+def save(lines, path):
+    """Puts a lesson's records into the file, in place of those of its last measurement."""
+    number = json.loads(lines[0])["lesson"]
+    kept = [line for line in (path.read_text().splitlines() if path.exists() else [])
+            if json.loads(line)["lesson"] != number]
+    lines = sorted(kept + lines, key=lambda line: json.loads(line)["lesson"])
+    path.write_text("\n".join(lines) + "\n")
+    print(f"{len(lines)} records in {path}, {len(kept)} of them from before", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path)
@@ -199,31 +222,18 @@ def main():
     parser.add_argument("--lessons", nargs="+", default=LESSONS)
     arguments = parser.parse_args()
 
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        record = pathlib.Path(folder) / "record.json"
-        for lesson in arguments.lessons:
-            for flags in runs(lesson):
-                command = [f"./{lesson}", *flags, "--rounds", str(arguments.rounds),
-                           "--json", str(record)]
-                if not run(command):
-                    return 1
-                lines.append(record.read_text().strip())
-
-    gpu = json.loads(lines[-1])["machine"]["gpu"]
-    folder = arguments.out or ROOT / "plots" / "data" / re.sub(r"[^a-z0-9]+", "-", gpu.lower())
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "ladder.jsonl"
-    # Of the lessons that were not measured now, the last measurement stays.
-    numbers = {int(lesson.removeprefix("lesson")) for lesson in arguments.lessons}
-    kept = [line for line in (path.read_text().splitlines() if path.exists() else [])
-            if json.loads(line)["lesson"] not in numbers]
-    lines = sorted(kept + lines, key=lambda line: json.loads(line)["lesson"])
-    path.write_text("\n".join(lines) + "\n")
-    print(f"{len(lines)} records in {path}, {len(kept)} of them from before")
-    traced = [lesson for lesson in arguments.lessons if has_timeline(lesson)]
-    traces = [trace(lesson, folder.resolve() / f"trace_{lesson}.json") for lesson in traced]
-    return 0 if all(traces) else 1
+    failed = False
+    for lesson in arguments.lessons:
+        lines = measure(lesson, arguments.rounds)
+        if not lines:
+            return 1
+        gpu = json.loads(lines[-1])["machine"]["gpu"]
+        folder = arguments.out or ROOT / "plots" / "data" / re.sub(r"[^a-z0-9]+", "-", gpu.lower())
+        folder.mkdir(parents=True, exist_ok=True)
+        save(lines, folder / "ladder.jsonl")
+        if has_timeline(lesson):
+            failed |= not trace(lesson, folder.resolve() / f"trace_{lesson}.json")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

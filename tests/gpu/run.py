@@ -140,9 +140,10 @@ def grouped():
             flags = [*emulator_sweep.knob_flags(knobs), *scales[(number + i) % len(scales)]]
             yield Case(" ".join(map(str, ["lesson12", *groups, *flags])),
                        check("lesson12", *groups, *flags), says="PASS", timeout=300)
-    for groups in ("1x24576x1536", "65537x32768x64,128x128x64", "0x2048x1024*60000,128x256x64*64"):
+    for groups, flags in (("1x24576x1536", []), ("65537x32768x64,128x128x64", []),
+                          ("0x2048x1024*60000,128x2048x1024*64", ["--weights", 1])):
         yield Case(f"lesson12 {groups}",
-                   check("lesson12", "--groups", groups, "--timeout", 120), says="PASS",
+                   check("lesson12", "--groups", groups, *flags, "--timeout", 120), says="PASS",
                    timeout=600, heavy=True)
     yield Case("lesson12 without an element", check("lesson12", "--groups", "0x8x8,8x0x8"),
                says="nothing to launch")
