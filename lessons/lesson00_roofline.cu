@@ -289,7 +289,7 @@ harness::Ceiling measure_wgmma(device::Device& device, const harness::Watchdog& 
   harness::Timing timing = harness::sustain(watchdog, wgmma, harness::sustained_seconds, monitor);
   timing.sm_clock_mhz = multiplier.mhz();  // the kernel's own count: NVML's is an average over it
   const double flops = multiplier.flops(timed_repeats);
-  harness::require_plausible("wgmma", timing, flops, device.properties());
+  harness::require_plausible("wgmma", timing, flops, harness::peak_flops(device.properties()));
   return {.name = "wgmma",
           .init = std::string(harness::name(init)),
           .value = flops / (1e-3 * timing.ms),

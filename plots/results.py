@@ -50,6 +50,7 @@ class Problem:
     ldc: int
     ldd: int
     init: str
+    operands: str = "bf16"  # or "fp8": lesson 15
 
     @property
     def shape(self):
@@ -69,8 +70,9 @@ class Problem:
 
     @property
     def is_plain(self):
-        """Whether it is D = A * B^T, with work to do and no pitch of the user's."""
-        return self.alpha == 1 and self.beta == 0 and self.flops > 0 and not self.odd_pitches
+        """Whether it is D = A * B^T in bf16, with work to do and no pitch of the user's."""
+        product = self.alpha == 1 and self.beta == 0 and self.flops > 0
+        return self.operands == "bf16" and product and not self.odd_pitches
 
     @property
     def odd_pitches(self):
@@ -362,6 +364,10 @@ def _problem(fields):
     )
 
 
+def _fp8_problem(fields):
+    return dataclasses.replace(_problem(fields), operands="fp8")
+
+
 def _grouped_problem(fields):
     return GroupedProblem(
         **{key: fields.integer(key) for key in ("groups", "m", "n", "k")},
@@ -394,6 +400,10 @@ def _contender(fields, problem):
 
 def _run(fields):
     return Run(**_measured(fields, _problem))
+
+
+def _fp8_run(fields):
+    return Run(**_measured(fields, _fp8_problem))
 
 
 def _grouped_run(fields):
@@ -476,4 +486,4 @@ def _roofline(fields):
     )
 
 
-_PARSERS = {"gemm": _run, "grouped": _grouped_run, "roofline": _roofline}
+_PARSERS = {"gemm": _run, "fp8": _fp8_run, "grouped": _grouped_run, "roofline": _roofline}

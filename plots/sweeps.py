@@ -15,7 +15,7 @@ import picture
 import results
 
 # The layout, in inches.
-_LEFT, _RIGHT, _TOP, _FOOT = 1.65, 1.55, 0.8, 0.45
+_LEFT, _RIGHT, _TOP, _FOOT = 1.75, 1.75, 0.8, 0.45
 _CURVES, _AXIS, _ROW = 3.0, 0.6, 0.23
 
 _WHAT = "Share of cuBLAS's speed"
@@ -158,7 +158,7 @@ def orders(loaded):
         raise loaded.nothing("run of lesson 09 along M and along N")
     curves = [
         Curve(
-            f"along {raster.upper()}, {results.shape_label(shape)}",
+            f"{raster.upper()}, {results.shape_label(shape)}",
             swept[shape][raster],
             colour,
             is_dashed=raster == "m",
@@ -168,7 +168,7 @@ def orders(loaded):
     ]
     return Sweep(
         title="What the order of the tiles is worth",
-        subtitle=f"{_WHAT} in lesson 09, persistent, by raster and swizzle",
+        subtitle=f"{_WHAT} in lesson 09, persistent; the raster is along N or along M",
         x_label="swizzle, in tiles",
         curves=curves,
         is_log=True,

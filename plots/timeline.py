@@ -8,6 +8,7 @@ other, over stretches of time of the same length.
 import argparse
 import pathlib
 import re
+import textwrap
 
 import command
 import picture
@@ -33,6 +34,7 @@ MOST_SPANS = 72
 _WIDTH = 9
 _LEFT, _RIGHT, _TOP, _FOOT = 1.75, 0.95, 0.85, 0.5
 _HEAD, _ROW, _AXIS, _LEGEND = 0.34, 0.27, 0.52, 0.3
+_TITLE_LINE, _TITLE_CHARACTERS = 0.19, 66
 
 _WORK, _WAIT = 0.74, 0.26  # heights, of a row's
 
@@ -131,14 +133,20 @@ class Panel:
 
     @property
     def height(self):
-        return _HEAD + _ROW * (len(self.rows) + 1) + _AXIS
+        return self.head + _ROW * (len(self.rows) + 1) + _AXIS
+
+    @property
+    def head(self):
+        """What the title takes."""
+        return _HEAD + _TITLE_LINE * self.title.count("\n")
 
     @property
     def title(self):
         trace = self.trace
         where = f"SM {self.rows[0].sm}" + (f", CTA {self.rows[0].cta}" if self.has_one_cta else "")
         knobs = [f"{knob} {value}" for knob, value in trace.knobs]
-        return ", ".join([results.shape_label(trace.shape), *knobs, where])
+        text = ", ".join([results.shape_label(trace.shape), *knobs, where])
+        return "\n".join(textwrap.wrap(text, _TITLE_CHARACTERS))
 
     def label(self, track):
         return track.name if self.has_one_cta else f"CTA {track.cta}, {track.name}"
@@ -193,7 +201,7 @@ def draw(panels):
     top = height - _TOP - _LEGEND
     for panel in panels:
         inside = _ROW * (len(panel.rows) + 1)
-        bottom = top - _HEAD - inside
+        bottom = top - panel.head - inside
         axes = fig.add_axes(
             (
                 _LEFT / _WIDTH,

@@ -51,6 +51,22 @@ struct PanelB {
   }
 };
 
+/// Two panels for an 8-bit type: the values, and of each the power of two of its exponent, 0 for a
+/// zero. A subnormal has the exponent of the smallest normal number.
+template <template <class> class Panel>
+struct ScaledPanel {
+  Panel<float> value, power;
+  float smallest_normal;
+
+  explicit ScaledPanel(float smallest) : smallest_normal(smallest) {}
+
+  void put(int mn, int k, float element) {
+    value.put(mn, k, element);
+    const float binade = std::bit_cast<float>(std::bit_cast<std::uint32_t>(element) & 0x7F80'0000u);
+    power.put(mn, k, element == 0 ? 0 : std::max(binade, smallest_normal));
+  }
+};
+
 // ---- Unpacking.
 
 struct Float16 {
@@ -101,6 +117,11 @@ auto with_element(MatrixType type, Function function) {
   } else {
     return type == MatrixType::s8 ? function(Signed8{}) : function(Unsigned8{});
   }
+}
+
+/// 2^-6 or 2^-14: the power of two that the subnormals of an 8-bit type share.
+float smallest_normal(MatrixType type) {
+  return type == MatrixType::e4m3 ? 0x1p-6f : 0x1p-14f;
 }
 
 /// An operand in shared memory: `rows` of M or N.
@@ -220,9 +241,10 @@ std::uint32_t* register_row(const WarpgroupRegisters& d, int warp, int index) {
   return d[warp][index];
 }
 
-/// The f32 accumulator: a register for the even and one for the odd columns.
-void multiply_f32(const WgmmaForm& form, const WarpgroupRegisters& d, const PanelA<float>& a,
-                  const PanelB<float>& b, bool scale_d) {
+/// The f32 accumulator: a register for the even and one for the odd columns. add(sum, warp, half,
+/// block) adds the products.
+template <class Add>
+void multiply_f32(const WgmmaForm& form, const WarpgroupRegisters& d, bool scale_d, Add add) {
   for (int warp = 0; warp < 4; ++warp) {
     for (int block = 0; block < form.n / 8; ++block) {
       for (int half = 0; half < 2; ++half) {
@@ -233,7 +255,7 @@ void multiply_f32(const WgmmaForm& form, const WarpgroupRegisters& d, const Pane
           std::memcpy(sum.even, even, sizeof(sum.even));
           std::memcpy(sum.odd, odd, sizeof(sum.odd));
         }
-        multiply_floats(sum, a.values[warp][half], b.values[block], form.k());
+        add(sum, warp, half, block);
         std::memcpy(even, sum.even, sizeof(sum.even));
         std::memcpy(odd, sum.odd, sizeof(sum.odd));
       }
@@ -242,8 +264,8 @@ void multiply_f32(const WgmmaForm& form, const WarpgroupRegisters& d, const Pane
 }
 
 /// The f16 accumulator: the even columns are the lower, the odd ones the upper halves.
-void multiply_f16(const WgmmaForm& form, const WarpgroupRegisters& d, const PanelA<float>& a,
-                  const PanelB<float>& b, bool scale_d) {
+template <class Add>
+void multiply_f16(const WgmmaForm& form, const WarpgroupRegisters& d, bool scale_d, Add add) {
   for (int warp = 0; warp < 4; ++warp) {
     for (int block = 0; block < form.n / 8; ++block) {
       for (int half = 0; half < 2; ++half) {
@@ -253,12 +275,60 @@ void multiply_f16(const WgmmaForm& form, const WarpgroupRegisters& d, const Pane
           sum.even[lane / 8][lane % 8] = f16_to_f32(static_cast<std::uint16_t>(row[lane]));
           sum.odd[lane / 8][lane % 8] = f16_to_f32(static_cast<std::uint16_t>(row[lane] >> 16));
         }
-        multiply_floats(sum, a.values[warp][half], b.values[block], form.k());
+        add(sum, warp, half, block);
         for (int lane = 0; lane < 32; ++lane) {
           row[lane] = f32_to_f16x2(sum.odd[lane / 8][lane % 8], sum.even[lane / 8][lane % 8]);
         }
       }
     }
+  }
+}
+
+/// sum = A B + sum for 8 lanes as the tensor cores add products of 8-bit floats; see wgmma() in
+/// wgmma.h. The vectors of one k are `a_step` and `b_step` apart. `powers` are those of
+/// ScaledPanel. Where `truncates`, 14 significant bits of the sum are kept.
+[[gnu::always_inline]] inline void multiply_aligned(Vector<float>& sum, const Vector<float>* a,
+                                                    const Vector<float>* a_powers,
+                                                    const Vector<float>* b,
+                                                    const Vector<float>* b_powers, bool truncates) {
+  using Bits = Vector<std::int32_t>;
+  constexpr int a_step = 4, b_step = 2;
+  // Nothing but zeros would align to 0; this is far below the least product of two 8-bit floats.
+  constexpr float floor = 0x1p-100f;
+  const Bits exponent = reinterpret_cast<Bits>(sum) & 0x7F80'0000;
+  Vector<float> largest = reinterpret_cast<Vector<float>>(exponent);
+  largest = largest > floor ? largest : Vector<float>{} + floor;
+  Vector<float> plain = sum;
+  for (int k = 0; k < max_k; ++k) {
+    plain += a[a_step * k] * b[b_step * k];
+    const Vector<float> power = a_powers[a_step * k] * b_powers[b_step * k];
+    largest = power > largest ? power : largest;
+  }
+  const Vector<float> unit = largest * 0x1p-13f, units = 1 / unit;
+  Bits total = __builtin_convertvector(sum * units, Bits);  // towards zero, like those below
+  for (int k = 0; k < max_k; ++k) {
+    total += __builtin_convertvector(a[a_step * k] * b[b_step * k] * units, Bits);
+  }
+  const Vector<float> exact = __builtin_convertvector(total, Vector<float>) * unit;
+  const Bits kept = reinterpret_cast<Bits>(exact) & (truncates ? ~0x3FF : ~0);
+  // Infinities and NaN follow the rules of arithmetic: there is nothing to align.
+  const Vector<float> zero_if_finite = plain - plain;
+  sum = zero_if_finite == 0 ? reinterpret_cast<Vector<float>>(kept) : plain;
+}
+
+/// The same for a pair, from the panels of its warp and half, and of its block.
+EMULATOR_CLONES void multiply_8_bits(AccumulatorPair<float>& sum, const float (*a)[32],
+                                     const float (*a_powers)[32], const float (*b)[2][8],
+                                     const float (*b_powers)[2][8], bool truncates) {
+  const auto* const a_vectors = reinterpret_cast<const Vector<float>*>(a);
+  const auto* const a_power_vectors = reinterpret_cast<const Vector<float>*>(a_powers);
+  const auto* const b_vectors = reinterpret_cast<const Vector<float>*>(b);
+  const auto* const b_power_vectors = reinterpret_cast<const Vector<float>*>(b_powers);
+  for (int i = 0; i < 4; ++i) {
+    multiply_aligned(sum.even[i], a_vectors + i, a_power_vectors + i, b_vectors, b_power_vectors,
+                     truncates);
+    multiply_aligned(sum.odd[i], a_vectors + i, a_power_vectors + i, b_vectors + 1,
+                     b_power_vectors + 1, truncates);
   }
 }
 
@@ -300,34 +370,78 @@ void negate(PanelA<T>& panel, int k_count) {
   }
 }
 
-template <class T>
-std::optional<OutsideShared> run(const WgmmaForm& form, const WarpgroupRegisters& d,
-                                 const ConstWarpgroupRegisters& a_registers,
-                                 std::uint64_t descriptor_a, std::uint64_t descriptor_b,
-                                 bool scale_d, const SharedWindow& shared) {
-  PanelA<T> a;
-  PanelB<T> b;
-  std::optional<OutsideShared> outside =
+/// What one instruction reads.
+struct Operands {
+  const ConstWarpgroupRegisters& a_registers;
+  std::uint64_t descriptor_a, descriptor_b;
+  const SharedWindow& shared;
+};
+
+/// Fills the panels, unless an operand lies outside shared memory.
+template <class T, class A, class B>
+std::optional<OutsideShared> unpack(const WgmmaForm& form, const Operands& operands, A& a, B& b) {
+  const std::optional<OutsideShared> outside =
       with_element<T>(form.a, [&]<class Element>(Element) -> std::optional<OutsideShared> {
         if (!form.a_in_registers) {
-          return unpack_shared<Element>(operand_a(form, descriptor_a), shared, a);
+          return unpack_shared<Element>(operand_a(form, operands.descriptor_a), operands.shared, a);
         }
-        unpack_registers<Element>(a_registers, a);
+        unpack_registers<Element>(operands.a_registers, a);
         return std::nullopt;
       });
   if (outside) return outside;
-  outside = with_element<T>(form.b, [&]<class Element>(Element) {
-    return unpack_shared<Element>(operand_b(form, descriptor_b), shared, b);
+  return with_element<T>(form.b, [&]<class Element>(Element) {
+    return unpack_shared<Element>(operand_b(form, operands.descriptor_b), operands.shared, b);
   });
-  if (outside) return outside;
-  if (form.negate_a != form.negate_b) negate(a, form.k());
-  if constexpr (std::is_same_v<T, std::int32_t>) {
-    multiply_s32(form, d, a, b, scale_d);
-  } else if (form.d == AccumulatorType::f16) {
-    multiply_f16(form, d, a, b, scale_d);
+}
+
+bool negates_product(const WgmmaForm& form) {
+  return form.negate_a != form.negate_b;
+}
+
+/// Runs a form with an f32 or f16 accumulator.
+template <class Add>
+void multiply_to_float(const WgmmaForm& form, const WarpgroupRegisters& d, bool scale_d, Add add) {
+  if (form.d == AccumulatorType::f16) {
+    multiply_f16(form, d, scale_d, add);
   } else {
-    multiply_f32(form, d, a, b, scale_d);
+    multiply_f32(form, d, scale_d, add);
   }
+}
+
+std::optional<OutsideShared> run_integers(const WgmmaForm& form, const WarpgroupRegisters& d,
+                                          const Operands& operands, bool scale_d) {
+  PanelA<std::int32_t> a;
+  PanelB<std::int32_t> b;
+  const auto outside = unpack<std::int32_t>(form, operands, a, b);
+  if (!outside) multiply_s32(form, d, a, b, scale_d);
+  return outside;
+}
+
+std::optional<OutsideShared> run_floats(const WgmmaForm& form, const WarpgroupRegisters& d,
+                                        const Operands& operands, bool scale_d) {
+  PanelA<float> a;
+  PanelB<float> b;
+  if (const auto outside = unpack<float>(form, operands, a, b)) return outside;
+  if (negates_product(form)) negate(a, form.k());
+  multiply_to_float(form, d, scale_d,
+                    [&](AccumulatorPair<float>& sum, int warp, int half, int block) {
+                      multiply_floats(sum, a.values[warp][half], b.values[block], form.k());
+                    });
+  return std::nullopt;
+}
+
+std::optional<OutsideShared> run_8_bits(const WgmmaForm& form, const WarpgroupRegisters& d,
+                                        const Operands& operands, bool scale_d) {
+  ScaledPanel<PanelA> a(smallest_normal(form.a));
+  ScaledPanel<PanelB> b(smallest_normal(form.b));
+  if (const auto outside = unpack<float>(form, operands, a, b)) return outside;
+  if (negates_product(form)) negate(a.value, form.k());
+  const bool truncates = form.d == AccumulatorType::f32;
+  multiply_to_float(form, d, scale_d,
+                    [&](AccumulatorPair<float>& sum, int warp, int half, int block) {
+                      multiply_8_bits(sum, a.value.values[warp][half], a.power.values[warp][half],
+                                      b.value.values[block], b.power.values[block], truncates);
+                    });
   return std::nullopt;
 }
 
@@ -403,8 +517,10 @@ std::optional<OutsideShared> wgmma(const WgmmaForm& form, const WarpgroupRegiste
                                    const ConstWarpgroupRegisters& a_registers,
                                    std::uint64_t descriptor_a, std::uint64_t descriptor_b,
                                    bool scale_d, const SharedWindow& shared) {
-  const auto run_as = is_integer(form.a) ? run<std::int32_t> : run<float>;
-  return run_as(form, d, a_registers, descriptor_a, descriptor_b, scale_d, shared);
+  const Operands operands{a_registers, descriptor_a, descriptor_b, shared};
+  if (is_integer(form.a)) return run_integers(form, d, operands, scale_d);
+  if (is_fp8(form.a)) return run_8_bits(form, d, operands, scale_d);
+  return run_floats(form, d, operands, scale_d);
 }
 
 void operand_ranges(const WgmmaForm& form, char operand, std::uint64_t descriptor,

@@ -16,8 +16,9 @@ namespace gemm {
 
 /// A ring of stages in shared memory. A stage is a k-tile of A, tile_m_ rows, then one of B,
 /// tile_n_ rows, both with the 128-byte swizzle; `buffers` starts on a multiple of 1024 bytes.
-template <int tile_m_, int tile_n_, int stages_>
+template <int tile_m_, int tile_n_, int stages_, class Operands_ = Bf16Operands>
 struct Ring {
+  using Operands = Operands_;
   static constexpr int tile_m = tile_m_, tile_n = tile_n_, stages = stages_;
   static constexpr int a_bytes = tile_m * row_bytes;
   static constexpr int stage_bytes = (tile_m + tile_n) * row_bytes;
@@ -52,7 +53,7 @@ template <class Ring>
 __device__ void load_k_tiles(const Ring& ring, RingState& write, const CUtensorMap& map_a,
                              const CUtensorMap& map_b, int row, int column, KTiles k_tiles) {
   for (int i = 0; i < k_tiles.count; ++i) {
-    const int k = (k_tiles.begin + i * k_tiles.step) * tile_k;
+    const int k = (k_tiles.begin + i * k_tiles.step) * Ring::Operands::tile_k;
     ptx::mbarrier_wait(ring.empty[write.index], write.phase ^ 1);
     ptx::Mbarrier& full = ring.full[write.index];
     ptx::mbarrier_arrive_expect_tx(full, Ring::stage_bytes);
@@ -85,8 +86,8 @@ __device__ void multiply_k_tiles(float (&accumulator)[blocks][count], const Ring
                                  RingState& read, int rows, int k_tiles, Meanwhile meanwhile = {}) {
   const auto multiply = [&](bool accumulate) {
     ptx::mbarrier_wait(ring.full[read.index], read.phase);
-    multiply_k_tile(accumulator, ring.a(read.index) + rows * row_bytes, ring.b(read.index),
-                    accumulate);
+    multiply_k_tile<typename Ring::Operands>(accumulator, ring.a(read.index) + rows * row_bytes,
+                                             ring.b(read.index), accumulate);
     read.advance(Ring::stages);
     meanwhile();
   };

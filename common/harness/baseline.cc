@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "common/device/errors.h"
 #include "common/harness/cublas_library.h"
+#include "common/harness/cublas_lt.h"
 
 namespace harness {
 namespace {
@@ -38,63 +38,6 @@ class GemmEx {
   CublasHandle handle_;
 };
 
-/// A column-major bf16 matrix as cuBLASLt describes it.
-class Layout {
- public:
-  Layout(std::int64_t rows, std::int64_t columns, std::int64_t leading_dimension) {
-    check_cublas(cublas_library().lt_matrix_layout_create(&layout_, CUDA_R_16BF, rows, columns,
-                                                          leading_dimension),
-                 "cublasLtMatrixLayoutCreate");
-  }
-  ~Layout() { cublas_library().lt_matrix_layout_destroy(layout_); }
-  Layout(const Layout&) = delete;
-  Layout& operator=(const Layout&) = delete;
-  cublasLtMatrixLayout_t get() const { return layout_; }
-
- private:
-  cublasLtMatrixLayout_t layout_ = nullptr;
-};
-
-/// The operation: first operand transposed, fp32 accumulation and scalars.
-class Operation {
- public:
-  Operation() {
-    check_cublas(
-        cublas_library().lt_matmul_desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        "cublasLtMatmulDescCreate");
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    check_cublas(cublas_library().lt_matmul_desc_set_attribute(
-                     operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
-                 "cublasLtMatmulDescSetAttribute");
-  }
-  ~Operation() { cublas_library().lt_matmul_desc_destroy(operation_); }
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
-  cublasLtMatmulDesc_t get() const { return operation_; }
-
- private:
-  cublasLtMatmulDesc_t operation_ = nullptr;
-};
-
-/// What the heuristics may spend: a workspace of `bytes`.
-class Preference {
- public:
-  explicit Preference(std::size_t bytes) {
-    check_cublas(cublas_library().lt_matmul_preference_create(&preference_),
-                 "cublasLtMatmulPreferenceCreate");
-    check_cublas(cublas_library().lt_matmul_preference_set_attribute(
-                     preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof(bytes)),
-                 "cublasLtMatmulPreferenceSetAttribute");
-  }
-  ~Preference() { cublas_library().lt_matmul_preference_destroy(preference_); }
-  Preference(const Preference&) = delete;
-  Preference& operator=(const Preference&) = delete;
-  cublasLtMatmulPreference_t get() const { return preference_; }
-
- private:
-  cublasLtMatmulPreference_t preference_ = nullptr;
-};
-
 /// cublasLtMatmul with the algorithms that its heuristics suggest, C and D apart.
 class LtMatmul {
  public:
@@ -102,29 +45,13 @@ class LtMatmul {
       : problem_(problem),
         d_(device, static_cast<std::size_t>(problem.m * problem.ldd) * sizeof(__nv_bfloat16)),
         workspace_(device, workspace_bytes),
-        b_layout_(problem.k, problem.n, problem.ldb),
-        a_layout_(problem.k, problem.m, problem.lda),
-        c_layout_(problem.n, problem.m, problem.ldc),
-        d_layout_(problem.n, problem.m, problem.ldd) {
-    const Preference preference(workspace_bytes);
-    std::vector<cublasLtMatmulHeuristicResult_t> suggestions(
-        static_cast<std::size_t>(most_algorithms));
-    int found = 0;
-    check_cublas(
-        cublas_library().lt_matmul_algo_get_heuristic(
-            handle_.get(), operation_.get(), b_layout_.get(), a_layout_.get(), c_layout_.get(),
-            d_layout_.get(), preference.get(), most_algorithms, suggestions.data(), &found),
-        "cublasLtMatmulAlgoGetHeuristic");
-    for (int i = 0; i < found; ++i) {
-      const cublasLtMatmulHeuristicResult_t& suggestion = suggestions[static_cast<std::size_t>(i)];
-      if (suggestion.state == CUBLAS_STATUS_SUCCESS) algorithms_.push_back(suggestion.algo);
-    }
-    if (algorithms_.empty()) {
-      throw device::Failure(
-          "cuBLASLt's heuristics know no algorithm for this problem, so there is nothing to time "
-          "the lesson beside; verify it alone with --check-only.");
-    }
-  }
+        b_layout_(CUDA_R_16BF, problem.k, problem.n, problem.ldb),
+        a_layout_(CUDA_R_16BF, problem.k, problem.m, problem.lda),
+        c_layout_(CUDA_R_16BF, problem.n, problem.m, problem.ldc),
+        d_layout_(CUDA_R_16BF, problem.n, problem.m, problem.ldd),
+        algorithms_(suggested_algorithms(handle_, operation_,
+                                         {b_layout_, a_layout_, c_layout_, d_layout_},
+                                         workspace_bytes, most_algorithms)) {}
 
   std::size_t algorithms() const { return algorithms_.size(); }
 
@@ -143,8 +70,8 @@ class LtMatmul {
   gemm::Problem problem_;
   device::Buffer d_, workspace_;
   CublasLtHandle handle_;
-  Operation operation_;
-  Layout b_layout_, a_layout_, c_layout_, d_layout_;
+  CublasLtOperation operation_;
+  CublasLtLayout b_layout_, a_layout_, c_layout_, d_layout_;
   std::vector<cublasLtMatmulAlgo_t> algorithms_;
 };
 

@@ -74,7 +74,8 @@ Ratio compare(std::span<const TimedContender> contenders, bool interleaved, bool
 }
 
 Benchmark benchmark(device::Device& device, const Watchdog& watchdog,
-                    std::span<const Contender> contenders, double flops, const Options& options) {
+                    std::span<const Contender> contenders, double flops, double peak,
+                    const Options& options) {
   const device::Properties& properties = device.properties();
 
   Benchmark result;
@@ -88,7 +89,7 @@ Benchmark benchmark(device::Device& device, const Watchdog& watchdog,
   result.after = monitor.read();
 
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    require_plausible(contenders[i].name, timings[i], flops, properties);
+    require_plausible(contenders[i].name, timings[i], flops, peak);
     const double tflops = flops / timings[i].ms * 1e-9;
     result.contenders.push_back({contenders[i].name, role(i), std::move(timings[i]), tflops});
   }

@@ -52,8 +52,9 @@ Ratio compare(std::span<const TimedContender> contenders, bool interleaved, bool
 
 /// Times the first contender, the lesson, beside the others, the library's, as `options` ask:
 /// interleaved or sustained. All take `flops` > 0. Throws device::Failure when a figure is above
-/// the card's peak. CUDA back end only.
+/// `peak`, FLOP/s that the card can't exceed. CUDA back end only.
 Benchmark benchmark(device::Device& device, const Watchdog& watchdog,
-                    std::span<const Contender> contenders, double flops, const Options& options);
+                    std::span<const Contender> contenders, double flops, double peak,
+                    const Options& options);
 
 }  // namespace harness

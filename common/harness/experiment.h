@@ -11,6 +11,7 @@
 #include "common/harness/json.h"
 #include "common/harness/lesson.h"
 #include "common/harness/options.h"
+#include "common/harness/throughput.h"
 #include "common/harness/timing.h"
 #include "common/harness/verdict.h"
 
@@ -34,6 +35,10 @@ class Experiment {
   /// Multiplications and additions of the products; the epilogue is not counted. 0: there is
   /// nothing to time.
   virtual double flops() const = 0;
+  /// FLOP/s that no kernel for it can exceed on a card.
+  virtual double peak_flops(const device::Properties& properties) const {
+    return harness::peak_flops(properties);
+  }
 
   /// The lesson's launch; that of the traced kernel where `selection` is traced().
   virtual Launch prepare(const Selection& selection) = 0;

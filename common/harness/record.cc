@@ -46,6 +46,7 @@ Json verdict_json(const std::optional<CheckedVerdict>& checked) {
       {"elements", field_or_null(verdict, &Verdict::elements)},
       {"wrong", field_or_null(verdict, &Verdict::wrong)},
       {"worst_share", field_or_null(compared ? verdict : nullptr, &Verdict::worst)},
+      {"relative_error", verdict != nullptr ? Json(verdict->relative_error) : Json()},
       {"damaged_padding", field_or_null(verdict, &Verdict::damaged_padding)},
       {"damaged_guard_bytes", field_or_null(verdict, &Verdict::damaged_guard_bytes)},
       {"oracle", compared ? Json(checked->oracle) : Json()},

@@ -176,7 +176,8 @@ std::optional<Benchmark> Session::time() {
   }
   std::vector<Contender> contenders = experiment_.library(options_.baseline);
   contenders.insert(contenders.begin(), {name_, launch_});
-  Benchmark timed = benchmark(device_, watchdog_, contenders, experiment_.flops(), options_);
+  Benchmark timed = benchmark(device_, watchdog_, contenders, experiment_.flops(),
+                              experiment_.peak_flops(device_.properties()), options_);
   report(out_, timed);
   return timed;
 }

@@ -27,6 +27,8 @@ struct Verdict {
   double worst = 0;                      ///< largest |got - expected| / bound, NaN left out
   std::int64_t damaged_padding = 0;      ///< elements of D's row padding that were overwritten
   std::int64_t damaged_guard_bytes = 0;  ///< bytes of the guard bands that were overwritten
+  /// Root mean square of got - expected over that of expected, where it was asked for.
+  std::optional<double> relative_error = {};
   bool passed() const { return wrong == 0 && damaged_padding == 0 && damaged_guard_bytes == 0; }
 };
 

@@ -130,7 +130,8 @@ float index(Operand operand, std::int64_t row, std::int64_t column) {
 }
 
 /// Draws the elements of a row-major matrix; its padding holds NaN.
-std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t seed, int number) {
+std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t seed, int number,
+                                const Transform& transform) {
   std::vector<__nv_bfloat16> elements(static_cast<std::size_t>(shape.elements()),
                                       __ushort_as_bfloat16(0xFFFF));
   constexpr std::uint64_t operands = 4;
@@ -155,7 +156,9 @@ std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t see
     for (std::int64_t row = first; row < last; ++row) {
       __nv_bfloat16* const to = elements.data() + row * shape.pitch;
       for (std::int64_t column = 0; column < shape.columns; ++column) {
-        to[column] = __float2bfloat16_rn(element(row, column));
+        const float drawn = element(row, column);
+        to[column] = __float2bfloat16_rn(
+            transform ? transform(letter(shape.operand), row, column, drawn) : drawn);
       }
     }
   });
@@ -165,7 +168,7 @@ std::vector<__nv_bfloat16> draw(const Shape& shape, Init init, std::uint64_t see
 }  // namespace
 
 Workload::Workload(device::Device& device, const Options& options, int pitch_multiple, int number,
-                   const Workload* same_b)
+                   const Workload* same_b, const Transform& transform)
     : device_(device), b_(same_b != nullptr ? same_b->b_ : std::make_shared<SharedMatrix>()) {
   const Shape a = checked_shape(Operand::a, options.m, options.k, options.lda, pitch_multiple);
   const Shape b = checked_shape(Operand::b, options.n, options.k, options.ldb, pitch_multiple);
@@ -194,7 +197,7 @@ Workload::Workload(device::Device& device, const Options& options, int pitch_mul
 
   const auto fill = [&](std::vector<__nv_bfloat16>& host, const device::Buffer& buffer,
                         const Shape& shape) {
-    host = draw(shape, options.init, options.seed, number);
+    host = draw(shape, options.init, options.seed, number, transform);
     device.copy_to_device(matrix(buffer), host.data(), static_cast<std::size_t>(shape.bytes()));
   };
   if (reads_inputs) {

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,6 +15,11 @@
 #include "common/harness/options.h"
 
 namespace harness {
+
+/// What becomes of an element of A, B or C that was drawn for (row, column), before it is rounded
+/// to bf16: for problems of another type, of which bf16 holds every value.
+using Transform =
+    std::function<float(char operand, std::int64_t row, std::int64_t column, float drawn)>;
 
 /// The operands of one gemm::Problem.
 ///
@@ -39,7 +45,7 @@ class Workload {
   ///
   /// With `same_b`, B is that of another workload, of the same n, k and pitch.
   Workload(device::Device& device, const Options& options, int pitch_multiple, int number = 0,
-           const Workload* same_b = nullptr);
+           const Workload* same_b = nullptr, const Transform& transform = {});
 
   /// What a lesson computes. k is 0 here when alpha is 0 (see gemm::Problem).
   const gemm::Problem& problem() const { return problem_; }

@@ -4,6 +4,7 @@
 // The order of a wgmma sequence, run by all 128 threads:
 //   wgmma_fence(acc);              registers written so far are ready for the tensor cores
 //   wgmma_m64k16<N>(acc, ...);     once per 16 of K; accumulators now belong to the tensor cores
+//                                  (of fp8, wgmma_m64k32, once per 32: a wgmma takes 32 bytes of K)
 //   wgmma_commit();                closes the group of all wgmmas issued so far
 //   wgmma_wait<0>(acc);            at most 0 groups still run: accumulators and tiles are ours
 //   again
@@ -11,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include "common/ptx/fp8.h"
 
 namespace ptx {
 
@@ -127,6 +130,48 @@ __device__ inline void wgmma_m64k16(float (&d)[N / 2], std::uint64_t a, std::uin
   }
 }
 
+// clang-format off
+// As above, but there is nothing to transpose: 8-bit operands are K-major.
+#define WGMMA_M64K32_OF(types, n, text, descriptor_a, descriptor_b, scale_d, ...)                 \
+  asm volatile(                                                                                   \
+      "{\n"                                                                                       \
+      ".reg .pred scale_d;\n"                                                                     \
+      "setp.ne.b32 scale_d, %" scale_d ", 0;\n"                                                   \
+      "wgmma.mma_async.sync.aligned.m64n" n "k32.f32." types " "                                  \
+      "{" text "}, %" descriptor_a ", %" descriptor_b ", scale_d, 1, 1;\n"                        \
+      "}\n"                                                                                       \
+      : __VA_ARGS__                                                                               \
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)))
+#define WGMMA_M64K32(...)                                                                         \
+  if constexpr (A == Fp8::e4m3 && B == Fp8::e4m3) {                                               \
+    WGMMA_M64K32_OF("e4m3.e4m3", __VA_ARGS__);                                                    \
+  } else if constexpr (A == Fp8::e4m3) {                                                          \
+    WGMMA_M64K32_OF("e4m3.e5m2", __VA_ARGS__);                                                    \
+  } else if constexpr (B == Fp8::e4m3) {                                                          \
+    WGMMA_M64K32_OF("e5m2.e4m3", __VA_ARGS__);                                                    \
+  } else {                                                                                        \
+    WGMMA_M64K32_OF("e5m2.e5m2", __VA_ARGS__);                                                    \
+  }
+// clang-format on
+
+/// D (64 x N, fp32, in registers) = A (64 x 32) * B (N x 32)^T + (accumulate ? D : 0), A and B of
+/// 8-bit floats, each of its own type. All else is as with wgmma_m64k16, but for the sums: they are
+/// less precise than fp32 (9.7.15.5.2), by how much emulator/wgmma.h says.
+template <Fp8 A, Fp8 B, int N>
+__device__ inline void wgmma_m64k32(float (&d)[N / 2], std::uint64_t a, std::uint64_t b,
+                                    bool accumulate) {
+  static_assert(N == 128 || N == 192 || N == 256, "the lessons use these widths of N");
+  if constexpr (N == 128) {
+    WGMMA_M64K32("128", WGMMA_TEXT_64, "64", "65", "66", WGMMA_REGISTERS_64(d))
+  } else if constexpr (N == 192) {
+    WGMMA_M64K32("192", WGMMA_TEXT_96, "96", "97", "98", WGMMA_REGISTERS_96(d))
+  } else if constexpr (N == 256) {
+    WGMMA_M64K32("256", WGMMA_TEXT_128, "128", "129", "130", WGMMA_REGISTERS_128(d))
+  }
+}
+
+#undef WGMMA_M64K32
+#undef WGMMA_M64K32_OF
 #undef WGMMA_M64K16
 #undef WGMMA_REGISTERS_128
 #undef WGMMA_REGISTERS_100

@@ -2,8 +2,8 @@
 traces those that can be traced.
 
 Usage: python3 tests/gpu/bench.py [--out FOLDER] [--rounds N] [--lessons lesson01 ...]
-Writes FOLDER/ladder.jsonl and FOLDER/trace_lessonNN.json, by default in plots/data/<gpu>; plots and
-tables read them.
+Writes FOLDER/ladder.jsonl, FOLDER/trace_lessonNN.json and lesson 15's FOLDER/promotion.jsonl, by
+default in plots/data/<gpu>; plots and tables read them.
 """
 
 import argparse
@@ -25,6 +25,10 @@ CLUSTERS = [{"cluster": cluster, "release": release}
             for cluster in ("1x1", "2x1", "1x2", "4x1", "1x4") for release in ("cta", "cluster")
             if (cluster, release) not in (("2x1", "cta"), ("1x1", "cluster"))]
 SPLITS = ("auto", "data-parallel", "stream-k", "hybrid", "split-k")
+
+# Lesson 15: fast and precise sums, and one scale for each row and column.
+FP8 = [{"promote": promote} for promote in ("1", "2", "4", "8")] + [
+    {"promote": promote, "scale-a": "row", "scale-b": "column"} for promote in ("never", "1")]
 
 # What a lesson's knobs are worth, at one size; without the defaults, which SHAPES measures there.
 KNOBS = {
@@ -52,6 +56,10 @@ KNOBS = {
     "lesson11": [{"split": split, "groups": groups}
                  for split in ("hybrid", "stream-k") for groups in (1, 2, 4)] +
                 [{"split": "data-parallel"}],
+    "lesson15": FP8 + [{"promote": promote, "tile": tile} for promote in ("never", "1")
+                       for tile in ("128x256", "128x192", "128x128")] +
+                [{"output": "e4m3", "scale-d": 8}, {"output": "e4m3", "blocks": "1x32"},
+                 {"output": "e4m3", "blocks": "1x128"}],
 }
 KNOB_SHAPE = (4096, 4096, 4096)
 # The tiles that a large problem wants.
@@ -61,6 +69,7 @@ LARGE_KNOBS = {
     "lesson08": [{"tile": tile} for tile in ("128x184", "128x200")],
     "lesson09": KNOBS["lesson09"],
     "lesson10": KNOBS["lesson10"],
+    "lesson15": FP8 + [{"promote": "1", "tile": "128x128"}],
 }
 LARGE_SHAPE = (8192, 8192, 8192)
 # Where an epilogue weighs more or less than at those two.
@@ -171,14 +180,23 @@ def runs(lesson):
                 yield flags_of(128 * tiles, CROSSOVERS["n"], k, knobs)
 
 
-def run(command):
+def promotion_runs():
+    """The flags of lesson 15's runs for the picture of its errors; nothing is timed."""
+    for values in ("ordinary", "positive"):
+        for promote in ("never", "8", "4", "2", "1"):
+            for k in (128 << i for i in range(10)):
+                yield [*flags_of(1024, 1024, k, {"promote": promote, "values": values}),
+                       "--check-only"]
+
+
+def run(command, statuses=(0,)):
     """Runs a lesson, shows what it says, and returns whether it ended well."""
     print("$", " ".join(command), flush=True)
     done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
     print(done.stdout, done.stderr, sep="", flush=True)
-    if done.returncode != 0:
+    if done.returncode not in statuses:
         print(f"{command[0]} ended with status {done.returncode}: nothing was written.")
-    return done.returncode == 0
+    return done.returncode in statuses
 
 
 def has_timeline(lesson):
@@ -215,6 +233,19 @@ def save(lines, path):
     print(f"{len(lines)} records in {path}, {len(kept)} of them from before", flush=True)
 
 
+def measure_promotion(path):
+    """Writes lesson 15's errors; sums that lose more than the verdict allows are what it shows."""
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        record = pathlib.Path(folder) / "record.json"
+        for flags in promotion_runs():
+            if not run(["./lesson15", *flags, "--json", str(record)], statuses=(0, 1)):
+                return False
+            lines.append(record.read_text().strip())
+    path.write_text("\n".join(lines) + "\n")
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path)
@@ -233,6 +264,8 @@ def main():
         save(lines, folder / "ladder.jsonl")
         if has_timeline(lesson):
             failed |= not trace(lesson, folder.resolve() / f"trace_{lesson}.json")
+        if lesson == "lesson15":
+            failed |= not measure_promotion(folder / "promotion.jsonl")
     return 1 if failed else 0
 
 

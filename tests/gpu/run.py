@@ -8,6 +8,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -166,6 +167,31 @@ def grouped():
                says="trace .* spans of")
 
 
+def fp8():
+    """Lesson 15: large problems in each way to add, the awkward values, and what unpromoted sums of
+    one sign lose."""
+    for promote in ("never", "1"):
+        for shape in [(4096, 4096, 4096), (8192, 8192, 8192)]:
+            yield Case(f"lesson15 {shape} promote {promote}",
+                       check("lesson15", *shape_flags(*shape), "--promote", promote,
+                             "--scale-a", "row", "--scale-b", "column"),
+                       says="PASS", timeout=300, heavy=True)
+        for types in itertools.product(("e4m3", "e5m2"), repeat=2):
+            for output in ([], ["--output", "e4m3", "--blocks", "1x32"],
+                           ["--output", "e5m2", "--blocks", "1x128"]):
+                yield Case(f"lesson15 awkward {types} promote {promote} {output}",
+                           check("lesson15", *shape_flags(300, 500, 700), "--promote", promote,
+                                 "--values", "awkward", "--type-a", types[0], "--type-b", types[1],
+                                 *output),
+                           says="PASS")
+    yield Case("lesson15 sums stop at 2^14",
+               check("lesson15", *shape_flags(128, 256, 20000), "--init", "ones"), status=1,
+               says="got 40704, expected 49656")
+    yield Case("lesson15 promoted sums do not stop",
+               check("lesson15", *shape_flags(128, 256, 20000), "--init", "ones", "--promote", "1"),
+               says="PASS")
+
+
 def oracle():
     yield Case("cuBLAS against double precision", ["build/check_cublas"], says="PASS", timeout=300)
 
@@ -186,6 +212,8 @@ FAILS = {
     "lesson07": ["same-rows"],
     "lesson09": ["lost-tiles", "ragged-band"],
     "lesson11": ["contributor-forgotten"],
+    "lesson15": ["added-twice", "wide-step", "other-row", "amax-of-output", "amax-of-padding",
+                 "lane-blocks"],
 }
 HANGS = {
     "lesson04": ["empty-count-128"],
@@ -207,6 +235,7 @@ SIZES = {
     ("lesson09", "lost-tiles"): (4096, 4096, 320),
     ("lesson09", "ragged-band"): (1152, 1024, 320),
     ("lesson11", "contributor-forgotten"): (128, 256, 2048),
+    ("lesson15", "amax-of-padding"): (300, 500, 700),
 }
 
 
@@ -305,6 +334,10 @@ def sanitizers():
                  for groups in (few, ragged) for tile in ("128x128", "64x256")]
     for name in ("memcheck", "racecheck", "synccheck"):
         for lesson, problem, flags in problems:
+            # racecheck does not follow an order through __syncwarp() and the arrival of one lane,
+            # which is how lesson 12's queue is handed over (docs/lesson12_grouped.md).
+            if (name, lesson) == ("racecheck", "lesson12"):
+                continue
             yield Case(f"{name} {lesson} {problem}",
                        [tool, "--tool", name, "--error-exitcode", "9",
                         *check(lesson, *flags, "--timeout", 300)],
@@ -371,11 +404,15 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     arguments = parser.parse_args()
 
-    families = (sweep, knobs, soaks, grouped, oracle, wrong_kernels, broken_variants, pipelined_variants,
+    families = (sweep, knobs, soaks, grouped, fp8, oracle, wrong_kernels, broken_variants, pipelined_variants,
                 edited_ptx, failures, sanitizers, timings)
     cases = [case for family in families for case in family() if arguments.only in case.name]
-    lines = []
+    # Written as the results come: what was seen stays when the run is cut short.
+    report = open(arguments.report or os.devnull, "w")
     failed = 0
+
+    def note(line):
+        print(line, file=report, flush=True)
 
     def finish(case, problem, output, seconds):
         nonlocal failed
@@ -386,11 +423,11 @@ def main():
                 text += f"  {' '.join(case.command)}\n"
             text += "".join(f"  | {line}\n" for line in output.splitlines()[-15:])
             print(text, end="")
-            lines.append(text.rstrip())
+            note(text.rstrip())
         else:
             # Of several ways to pass, which one it was.
             said = re.search(case.says, output)[0] if "|" in case.says else ""
-            lines.append(f"passed {case.name} ({seconds:.1f} s){': ' if said else ''}{said}")
+            note(f"passed {case.name} ({seconds:.1f} s){': ' if said else ''}{said}")
 
     def timed_run(case):
         start = time.monotonic()
@@ -411,8 +448,8 @@ def main():
             finish(*timed_run(case))
 
     summary = f"{len(cases) - failed} passed, {failed} failed"
-    if arguments.report:
-        pathlib.Path(arguments.report).write_text("\n".join([*lines, summary]) + "\n")
+    note(summary)
+    report.close()
     print(summary)
     return 1 if failed or not cases else 0
 

@@ -22,6 +22,8 @@ class Config(NamedTuple):
     tile: tuple  # rows, columns of D that a CTA computes at once
     stages: int = 1
     k_tiles: tuple = ()  # counts that matter to it, beside those around its stages
+    tile_k: int = TILE_K
+    pitch_multiple: int = 8  # elements that make 16 bytes
 
     @property
     def flags(self):
@@ -73,14 +75,17 @@ def flags_of(config, form, k_tiles, k_tail):
         max(1, tiles * tile - tail)
         for tiles, tile, tail in zip(form.tiles, config.tile, form.tails)
     )
-    k = max(0, k_tiles * TILE_K - k_tail)
+    k = max(0, k_tiles * config.tile_k - k_tail)
     flags = [*config.flags, "--m", m, "--n", n, "--k", k, *form.flags]
     if form.pitched:
 
-        def pitch(row):
-            return (row + 7) // 8 * 8 + 8
+        multiple = config.pitch_multiple
 
-        flags += ["--lda", pitch(k), "--ldb", pitch(k) + 8, "--ldc", pitch(n), "--ldd", pitch(n)]
+        def pitch(row):
+            return (row + multiple - 1) // multiple * multiple + multiple
+
+        flags += ["--lda", pitch(k), "--ldb", pitch(k) + multiple]
+        flags += ["--ldc", pitch(n), "--ldd", pitch(n)]
     return tuple(flags)
 
 
@@ -147,6 +152,45 @@ def stream_k(split="auto", groups=1, fixup="ordered", launches=1, walk="backward
     return Config("lesson11", knobs, (128, 256), stages=4, k_tiles=(17, 33))
 
 
+def fp8_scaling(promote="never", tile="auto", **knobs):
+    if tile != "auto":
+        columns = tile_of(tile)[1]
+    elif promote == "never":
+        columns = 256
+    else:
+        columns = 128 if knobs.get("blocks") == "1x128" else 192
+    flags = {"promote": promote, "tile": tile}
+    flags.update((knob.replace("_", "-"), value) for knob, value in knobs.items())
+    stages = 6 if columns == 128 else 4
+    return Config(
+        "lesson15", flags, (128, columns), stages, tile_k=128, pitch_multiple=16
+    )
+
+
+def fp8_scalings():
+    """Each value of each knob, and what goes together in the epilogue: scales, output, blocks."""
+    vectors = {"scale_a": "row", "scale_b": "column"}
+    yield fp8_scaling(type_a="e4m3", type_b="e4m3", scale_a="tensor", scale_b="tensor",
+                      output="bf16", blocks="none", values="ordinary")
+    yield fp8_scaling(**vectors)
+    yield fp8_scaling(scale_b="column", output="e4m3", scale_d=4)
+    yield fp8_scaling(scale_a="row", output="e5m2", scale_d=300)
+    yield fp8_scaling(type_b="e5m2", output="e4m3", blocks="1x32", **vectors)
+    yield fp8_scaling(type_a="e5m2", output="e5m2", blocks="1x128")
+    yield fp8_scaling(type_a="e5m2", type_b="e5m2", values="awkward")
+    yield fp8_scaling(values="awkward", output="e4m3", blocks="1x128", **vectors)
+    for tile in ("128x192", "128x128"):
+        yield fp8_scaling(tile=tile, **vectors)
+    yield fp8_scaling("1", **vectors)
+    yield fp8_scaling("2", type_a="e5m2", output="e4m3")
+    yield fp8_scaling("4", type_b="e5m2", output="e5m2", blocks="1x32", values="awkward")
+    yield fp8_scaling("8", output="e4m3", blocks="1x128", **vectors)
+    yield fp8_scaling("1", type_a="e5m2", type_b="e5m2", values="awkward")
+    yield fp8_scaling("2", "128x256", output="e4m3", blocks="1x128")
+    yield fp8_scaling("4", "128x128", scale_a="row")
+    yield fp8_scaling("1", values="positive")
+
+
 def configs():
     """Of each lesson the default knobs, then others, so that each value of each knob is there."""
     patches = ("1x32", "2x16", "4x8")
@@ -195,6 +239,7 @@ def configs():
         ],
         "lesson10": [multicast(), *(multicast(*knobs) for knobs in clusters)],
         "lesson11": [stream_k(), *(stream_k(*knobs) for knobs in splits)],
+        "lesson15": [*fp8_scalings()],
     }
 
 

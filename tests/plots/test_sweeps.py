@@ -126,8 +126,8 @@ class Curves(SweepTest):
             ordered("auto", "auto", 0.98), ordered("n", 8, 0.5, (64, 64, 64)),
         )  # fmt: skip
         self.assertEqual(self.curves(sweep), {
-            "along N, 4096³": [(0, 0.9), (2, 0.99)], "along M, 4096³": [(0, 0.95), (3, 0.97)],
-            "along N, 8192³": [(3, 1.0)], "along M, 8192³": [(3, 0.99)],
+            "N, 4096³": [(0, 0.9), (2, 0.99)], "M, 4096³": [(0, 0.95), (3, 0.97)],
+            "N, 8192³": [(3, 1.0)], "M, 8192³": [(3, 0.99)],
         })  # fmt: skip
         self.assertEqual([curve.is_dashed for curve in sweep.curves], [False, True] * 2)
 

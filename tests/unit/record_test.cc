@@ -186,7 +186,8 @@ TEST_CASE("a run that was not checked or not timed has the same keys", "[record]
   const std::string text = harness::record(run).text();
   CHECK(contains(
       text, R"("verdict":{"status":"unchecked","elements":null,"wrong":null,)"
-            R"("worst_share":null,"damaged_padding":null,"damaged_guard_bytes":null,)"
+            R"("worst_share":null,"relative_error":null,"damaged_padding":null,)"
+            R"("damaged_guard_bytes":null,)"
             R"("oracle":null,"soak_launches":null,"soak_first_difference":null,"hazards":null})"));
   CHECK(contains(text, R"("protocol":null,"contenders":[],"ratio":null,)"));
   CHECK(contains(text, R"("before":{"sm_clock_mhz":null,"memory_clock_mhz":null,"power_w":null,)"

@@ -475,16 +475,13 @@ TEST_CASE("wgmma passes on NaN and infinity", "[wgmma]") {
 }
 
 TEST_CASE("wgmma adds random values within fp32's error", "[wgmma]") {
-  const MatrixType types[] = {MatrixType::bf16, MatrixType::f16, MatrixType::tf32,
-                              MatrixType::e4m3};
-  for (MatrixType type : types) {
+  for (MatrixType type : {MatrixType::bf16, MatrixType::f16, MatrixType::tf32}) {
     const WgmmaForm form = form_of({type, type, AccumulatorType::f32}, 64);
     Trial trial(form, dense(Swizzle::b128, false, 64, window_base, 0),
                 dense(Swizzle::b128, false, 64, b_start, 0));
-    const emulator::FloatFormat format = type == MatrixType::bf16   ? emulator::format::bf16
-                                         : type == MatrixType::f16  ? emulator::format::f16
-                                         : type == MatrixType::tf32 ? emulator::format::tf32
-                                                                    : emulator::format::e4m3;
+    const emulator::FloatFormat format = type == MatrixType::bf16  ? emulator::format::bf16
+                                         : type == MatrixType::f16 ? emulator::format::f16
+                                                                   : emulator::format::tf32;
     std::uint32_t seed = 7;
     for (Matrix* matrix : {&trial.a, &trial.b}) {
       for (double& value : matrix->values) {
@@ -506,6 +503,44 @@ TEST_CASE("wgmma adds random values within fp32's error", "[wgmma]") {
       }
     }
   }
+}
+
+/// One row of A times one column of B, all of them alike.
+double one_sum(const TypeCase& types, double d, double a, double b, double first_product = 0) {
+  Trial trial(form_of(types, 8), dense(Swizzle::b128, false, 64, window_base, 0),
+              dense(Swizzle::b128, false, 8, b_start, 0));
+  for (int row = 0; row < 64; ++row) {
+    for (int k = 0; k < 32; ++k) trial.a.at(row, k) = a;
+  }
+  for (int column = 0; column < 8; ++column) {
+    for (int k = 0; k < 32; ++k) trial.b.at(column, k) = b;
+    for (int row = 0; row < 64; ++row) trial.d.at(row, column) = d;
+    if (first_product != 0) trial.b.at(column, 0) = first_product / a;
+  }
+  REQUIRE_FALSE(trial.run(true).has_value());
+  return trial.result(0, 0);
+}
+
+TEST_CASE("wgmma of 8-bit floats keeps 13 bits below the largest exponent", "[wgmma]") {
+  const TypeCase e4m3{MatrixType::e4m3, MatrixType::e4m3, AccumulatorType::f32};
+  const TypeCase e5m2{MatrixType::e5m2, MatrixType::e5m2, AccumulatorType::f32};
+  for (const TypeCase& types : {e4m3, e5m2}) {
+    // A product of 1 counts beside sums below 2^14, and then no more.
+    CHECK(one_sum(types, 0x1p14 - 32, 1, 1) == 0x1p14);
+    CHECK(one_sum(types, 0x1p14, 1, 1) == 0x1p14);
+    CHECK(one_sum(types, 0x1p14, 1.5, 1.5) == 0x1p14 + 64);  // 2.25 is truncated to 2
+    CHECK(one_sum(types, -0x1p14, -1, 1) == -0x1p14);
+    CHECK(one_sum(types, -0x1p14, 1, 1) == -0x1p14);
+    // The sum of a step is exact, and then truncated to 14 bits: 16380 + 51 is not 16431.
+    CHECK(one_sum(types, 0x1p14 - 4, 1, 1, 20) == 0x1p14 + 46);
+  }
+  // 1.5 * 1.5 = 2.25 has the exponent of 1 * 1: beside it, 31 times 2^-13 are kept.
+  CHECK(one_sum(e5m2, 0, 1.5, 0x1p-13, 2.25) == 2.25 + 15 * 0x1p-12);
+  const TypeCase f16{MatrixType::e5m2, MatrixType::e5m2, AccumulatorType::f16};
+  CHECK(one_sum(f16, 2048, 1, 1) == 2080);
+  CHECK(one_sum(e4m3, std::numeric_limits<double>::infinity(), 1, 1) ==
+        std::numeric_limits<double>::infinity());
+  CHECK(std::isnan(one_sum(e4m3, 0, std::numeric_limits<double>::quiet_NaN(), 1)));
 }
 
 TEST_CASE("s32 accumulators wrap, or clamp with .satfinite", "[wgmma]") {
