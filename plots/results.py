@@ -50,6 +50,7 @@ class Problem:
     ldc: int
     ldd: int
     init: str
+    kind: str = "gemm"  # "fused": with an epilogue that the knobs say
 
     @property
     def shape(self):
@@ -70,7 +71,8 @@ class Problem:
     @property
     def is_plain(self):
         """Whether it is D = A * B^T, with work to do and no pitch of the user's."""
-        return self.alpha == 1 and self.beta == 0 and self.flops > 0 and not self.odd_pitches
+        is_product = self.kind == "gemm" and self.alpha == 1 and self.beta == 0
+        return is_product and self.flops > 0 and not self.odd_pitches
 
     @property
     def odd_pitches(self):
@@ -352,13 +354,14 @@ def _machine(fields):
     )
 
 
-def _problem(fields):
+def _problem(fields, kind):
     sizes = ("m", "n", "k", "lda", "ldb", "ldc", "ldd")
     return Problem(
         **{key: fields.integer(key) for key in sizes},
         alpha=fields.number("alpha"),
         beta=fields.number("beta"),
         init=fields.text("init"),
+        kind=kind,
     )
 
 
@@ -393,7 +396,8 @@ def _contender(fields, problem):
 
 
 def _run(fields):
-    return Run(**_measured(fields, _problem))
+    kind = fields.text("kind")
+    return Run(**_measured(fields, lambda problem: _problem(problem, kind)))
 
 
 def _grouped_run(fields):
@@ -476,4 +480,4 @@ def _roofline(fields):
     )
 
 
-_PARSERS = {"gemm": _run, "grouped": _grouped_run, "roofline": _roofline}
+_PARSERS = {"gemm": _run, "fused": _run, "grouped": _grouped_run, "roofline": _roofline}

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/device/errors.h"
 #include "common/harness/cublas_library.h"
@@ -62,17 +63,31 @@ class Operation {
     check_cublas(
         cublas_library().lt_matmul_desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    check_cublas(cublas_library().lt_matmul_desc_set_attribute(
-                     operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
-                 "cublasLtMatmulDescSetAttribute");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   }
   ~Operation() { cublas_library().lt_matmul_desc_destroy(operation_); }
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
+  /// cuBLASLt's D is the transpose of ours: its bias has an element for each of its rows, which are
+  /// our columns.
+  void set_epilogue(const LtEpilogue& epilogue) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue.operation);
+    if (epilogue.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    if (epilogue.aux != nullptr) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.aux);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, epilogue.ld_aux);
+    }
+  }
   cublasLtMatmulDesc_t get() const { return operation_; }
 
  private:
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+    check_cublas(
+        cublas_library().lt_matmul_desc_set_attribute(operation_, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+  }
+
   cublasLtMatmulDesc_t operation_ = nullptr;
 };
 
@@ -98,7 +113,8 @@ class Preference {
 /// cublasLtMatmul with the algorithms that its heuristics suggest, C and D apart.
 class LtMatmul {
  public:
-  LtMatmul(device::Device& device, const gemm::Problem& problem, int most_algorithms)
+  LtMatmul(device::Device& device, const gemm::Problem& problem, int most_algorithms,
+           const LtEpilogue& epilogue = {})
       : problem_(problem),
         d_(device, static_cast<std::size_t>(problem.m * problem.ldd) * sizeof(__nv_bfloat16)),
         workspace_(device, workspace_bytes),
@@ -106,6 +122,7 @@ class LtMatmul {
         a_layout_(problem.k, problem.m, problem.lda),
         c_layout_(problem.n, problem.m, problem.ldc),
         d_layout_(problem.n, problem.m, problem.ldd) {
+    operation_.set_epilogue(epilogue);
     const Preference preference(workspace_bytes);
     std::vector<cublasLtMatmulHeuristicResult_t> suggestions(
         static_cast<std::size_t>(most_algorithms));
@@ -127,6 +144,7 @@ class LtMatmul {
   }
 
   std::size_t algorithms() const { return algorithms_.size(); }
+  const __nv_bfloat16* d() const { return static_cast<const __nv_bfloat16*>(d_.address()); }
 
   void launch(std::size_t algorithm) const {
     check_cublas(cublas_library().lt_matmul(
@@ -225,7 +243,6 @@ class GemmGroups {
 
 std::vector<Contender> library_contenders(device::Device& device, const gemm::Problem& problem,
                                           Baseline baseline) {
-  constexpr int best_of = 8;
   const bool in_place = problem.beta == 0;
   std::vector<Contender> contenders;
   if (in_place) {
@@ -233,11 +250,9 @@ std::vector<Contender> library_contenders(device::Device& device, const gemm::Pr
     contenders.push_back({"cublasGemmEx", [gemm] { gemm->launch(); }});
   }
   if (!in_place || baseline == Baseline::best) {
-    const int most_algorithms = baseline == Baseline::best ? best_of : 1;
-    const auto matmul = std::make_shared<LtMatmul>(device, problem, most_algorithms);
-    for (std::size_t i = 0; i < matmul->algorithms(); ++i) {
-      contenders.push_back({"cublasLtMatmul, heuristic " + std::to_string(i + 1),
-                            [matmul, i] { matmul->launch(i); }});
+    for (Contender& contender :
+         epilogue_contenders(device, problem, {}, "cublasLtMatmul", baseline)) {
+      contenders.push_back(std::move(contender));
     }
   }
   return contenders;
@@ -248,6 +263,30 @@ std::vector<Contender> grouped_library_contenders(device::Device& device,
   const auto groups = std::make_shared<GemmGroups>(device, problems);
   return {{"cublasGemmGroupedBatchedEx", [groups] { groups->launch_grouped(); }},
           {"cublasGemmEx, one by one", [groups] { groups->launch_one_by_one(); }}};
+}
+
+std::vector<Contender> epilogue_contenders(device::Device& device, const gemm::Problem& problem,
+                                           const LtEpilogue& epilogue, const std::string& name,
+                                           Baseline baseline) {
+  constexpr int best_of = 8;
+  const int most_algorithms = baseline == Baseline::best ? best_of : 1;
+  const auto matmul = std::make_shared<LtMatmul>(device, problem, most_algorithms, epilogue);
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < matmul->algorithms(); ++i) {
+    contenders.push_back(
+        {name + ", heuristic " + std::to_string(i + 1), [matmul, i] { matmul->launch(i); }});
+  }
+  return contenders;
+}
+
+Contender two_kernels(device::Device& device, const gemm::Problem& problem,
+                      const std::function<std::function<void()>(const __nv_bfloat16* d)>& second) {
+  const auto matmul = std::make_shared<LtMatmul>(device, problem, 1);
+  const std::function<void()> launch_second = second(matmul->d());
+  return {"cublasLtMatmul, then another kernel", [matmul, launch_second] {
+            matmul->launch(0);
+            launch_second();
+          }};
 }
 
 }  // namespace harness

@@ -2,38 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <mutex>
 #include <vector>
 
+#include "common/harness/format.h"
 #include "common/harness/parallel.h"
 
 namespace harness {
 namespace {
-
-/// 2^floor(log2 x) for a normal x > 0: its exponent without its fraction.
-double binade(double x) {
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7FF0000000000000U);
-}
-
-/// Half the distance between the bf16 values around `x` >= 0: 7 bits follow the leading one. Below
-/// 2^-126 the distance stays that of the subnormals.
-double half_ulp(double x) {
-  return 0x1p-8 * binade(std::max(x, 0x1p-126));
-}
-
-constexpr double largest_bf16 = 0x1.FEp127;
-
-/// How far `got` lies from `expected`. bf16 rounds to infinity whatever it would round to 2^128 if
-/// its exponent had one more bit, so infinity stands for 2^128 and all that is beyond.
-double distance(double got, double expected) {
-  constexpr double beyond = 0x1p128;
-  if (!std::isinf(got)) return std::abs(got - expected);
-  const double reached = std::abs(expected) > beyond ? std::copysign(beyond, expected) : expected;
-  return std::abs(std::copysign(beyond, got) - reached);
-}
 
 std::int64_t count_overwritten(std::span<const __nv_bfloat16> padding) {
   return std::count_if(padding.begin(), padding.end(), [](__nv_bfloat16 element) {
@@ -102,7 +80,7 @@ double error_bound(std::int64_t k, double alpha, double beta, double sum, double
   if (!std::isfinite(expected)) return 0;
   const double epilogue = 0x1p-22 * (std::abs(scaled) + std::abs(added)) + 0x1p-148;
   const double fp32 = std::abs(alpha) * accumulation_bound(k, magnitude) + epilogue;
-  return half_ulp(std::min(std::abs(expected) + fp32, largest_bf16)) + fp32;
+  return rounded_bound(bf16_format, expected, fp32);
 }
 
 void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t first_row,
@@ -119,7 +97,7 @@ void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t fir
       if (std::isnan(got) && std::isnan(expected)) continue;
       const double bound =
           error_bound(problem.k, problem.alpha, problem.beta, sum, magnitude, c_element);
-      const double error = distance(got, expected);
+      const double error = distance(bf16_format, got, expected);
       // Written so that an error that is NaN counts as wrong.
       if (!(error <= bound)) {
         ++verdict.wrong;
