@@ -50,7 +50,7 @@ class Problem:
     ldc: int
     ldd: int
     init: str
-    operands: str = "bf16"  # or "fp8": lesson 15
+    kind: str = "gemm"  # "fused": with an epilogue that the knobs say; "fp8": 8-bit inputs
 
     @property
     def shape(self):
@@ -71,8 +71,8 @@ class Problem:
     @property
     def is_plain(self):
         """Whether it is D = A * B^T in bf16, with work to do and no pitch of the user's."""
-        product = self.alpha == 1 and self.beta == 0 and self.flops > 0
-        return self.operands == "bf16" and product and not self.odd_pitches
+        is_product = self.kind == "gemm" and self.alpha == 1 and self.beta == 0
+        return is_product and self.flops > 0 and not self.odd_pitches
 
     @property
     def odd_pitches(self):
@@ -354,18 +354,15 @@ def _machine(fields):
     )
 
 
-def _problem(fields):
+def _problem(fields, kind):
     sizes = ("m", "n", "k", "lda", "ldb", "ldc", "ldd")
     return Problem(
         **{key: fields.integer(key) for key in sizes},
         alpha=fields.number("alpha"),
         beta=fields.number("beta"),
         init=fields.text("init"),
+        kind=kind,
     )
-
-
-def _fp8_problem(fields):
-    return dataclasses.replace(_problem(fields), operands="fp8")
 
 
 def _grouped_problem(fields):
@@ -399,11 +396,8 @@ def _contender(fields, problem):
 
 
 def _run(fields):
-    return Run(**_measured(fields, _problem))
-
-
-def _fp8_run(fields):
-    return Run(**_measured(fields, _fp8_problem))
+    kind = fields.text("kind")
+    return Run(**_measured(fields, lambda problem: _problem(problem, kind)))
 
 
 def _grouped_run(fields):
@@ -486,4 +480,10 @@ def _roofline(fields):
     )
 
 
-_PARSERS = {"gemm": _run, "fp8": _fp8_run, "grouped": _grouped_run, "roofline": _roofline}
+_PARSERS = {
+    "gemm": _run,
+    "fused": _run,
+    "fp8": _run,
+    "grouped": _grouped_run,
+    "roofline": _roofline,
+}

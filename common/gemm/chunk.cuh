@@ -42,9 +42,10 @@ __device__ inline std::uint32_t pack_bf16(float first, float second) {
   return reinterpret_cast<const std::uint32_t&>(rounded);
 }
 
-/// The two bf16 values of a pair.
+/// The two bf16 values of a pair: each is the upper half of an fp32 value. Written in 32 bits, so
+/// that a pair that waits in a register stays there: as two halves it takes two.
 __device__ inline float2 unpack_bf16(std::uint32_t pair) {
-  return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(pair));
+  return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xFFFF0000)};
 }
 
 /// Two neighbours of D: alpha * sums.

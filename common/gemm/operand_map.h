@@ -10,6 +10,7 @@
 
 #include "common/device/device.h"
 #include "common/gemm/chunk.cuh"
+#include "common/gemm/fused_problem.h"
 #include "common/gemm/problem.h"
 
 namespace gemm {
@@ -35,6 +36,17 @@ CUtensorMap chunk_map(device::Device& device, std::string name, const __nv_bfloa
   return device.encode(device::matrix_map(
       std::move(name), device::ElementType::bf16, matrix, problem.m, problem.n, pitch, 64, columns,
       Chunk<columns>::swizzled ? device::Swizzle::b128 : device::Swizzle::none));
+}
+
+/// The tensor map of a fused problem's D, copied in boxes of 64 rows x 128 bytes.
+inline CUtensorMap output_map(device::Device& device, const FusedProblem& problem) {
+  const auto type = problem.output == Output::f32   ? device::ElementType::f32
+                    : problem.output == Output::f16 ? device::ElementType::f16
+                                                    : device::ElementType::bf16;
+  const Problem& p = problem.product;
+  return device.encode(device::matrix_map("D", type, p.d, p.m, p.n, p.ldd, 64,
+                                          128 / element_bytes(problem.output),
+                                          device::Swizzle::b128));
 }
 
 }  // namespace gemm

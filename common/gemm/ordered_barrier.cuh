@@ -22,12 +22,16 @@ struct OrderedBarrierGrid {
 ///
 ///   wait();  section 0  arrive();  ...  wait();  section 1  arrive();  ...
 ///
-/// Then 1. only one of them is in section 0 at a time, 2. only one is in section 1 at a time, 3.
-/// each goes through section 0 and section 1 in turn, and in each section warpgroup 0 is first,
-/// then 1, then 0, ... While one is in section 1, the other may be in section 0: that is the point.
+/// (With `sections` = 1, there is section 0 alone.) Then 1. only one of them is in section 0 at a
+/// time, 2. only one is in section 1 at a time, 3. each goes through section 0 and section 1 in
+/// turn, and in each section warpgroup 0 is first, then 1, then 0, ... While one is in section 1,
+/// the other may be in section 0: that is the point.
 ///
 /// All 128 threads of a warpgroup call both functions.
+template <int sections = 2>
 class OrderedBarrier {
+  static_assert(sections == 1 || sections == 2);
+
  public:
   __device__ OrderedBarrier(OrderedBarrierGrid& grid, int warpgroup)
       : grid_(grid), warpgroup_(warpgroup), parity_(warpgroup == 0) {}
@@ -43,8 +47,8 @@ class OrderedBarrier {
   __device__ void arrive() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(grid_.turn[section_][1 - warpgroup_]);
-    parity_ ^= section_;  // after both sections a new round begins
-    section_ ^= 1;
+    section_ = (section_ + 1) % sections;
+    parity_ ^= section_ == 0;  // behind the last section a new round begins
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/harness/cublas_library.h"
 #include "common/harness/cublas_lt.h"
@@ -38,10 +39,23 @@ class GemmEx {
   CublasHandle handle_;
 };
 
+/// The operation, with an epilogue behind it. cuBLASLt's D is the transpose of ours: its bias has
+/// an element for each of its rows, which are our columns.
+CublasLtOperation& with_epilogue(CublasLtOperation& operation, const LtEpilogue& epilogue) {
+  operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue.operation);
+  if (epilogue.bias != nullptr) operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+  if (epilogue.aux != nullptr) {
+    operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.aux);
+    operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, epilogue.ld_aux);
+  }
+  return operation;
+}
+
 /// cublasLtMatmul with the algorithms that its heuristics suggest, C and D apart.
 class LtMatmul {
  public:
-  LtMatmul(device::Device& device, const gemm::Problem& problem, int most_algorithms)
+  LtMatmul(device::Device& device, const gemm::Problem& problem, int most_algorithms,
+           const LtEpilogue& epilogue = {})
       : problem_(problem),
         d_(device, static_cast<std::size_t>(problem.m * problem.ldd) * sizeof(__nv_bfloat16)),
         workspace_(device, workspace_bytes),
@@ -49,11 +63,12 @@ class LtMatmul {
         a_layout_(CUDA_R_16BF, problem.k, problem.m, problem.lda),
         c_layout_(CUDA_R_16BF, problem.n, problem.m, problem.ldc),
         d_layout_(CUDA_R_16BF, problem.n, problem.m, problem.ldd),
-        algorithms_(suggested_algorithms(handle_, operation_,
+        algorithms_(suggested_algorithms(handle_, with_epilogue(operation_, epilogue),
                                          {b_layout_, a_layout_, c_layout_, d_layout_},
                                          workspace_bytes, most_algorithms)) {}
 
   std::size_t algorithms() const { return algorithms_.size(); }
+  const __nv_bfloat16* d() const { return static_cast<const __nv_bfloat16*>(d_.address()); }
 
   void launch(std::size_t algorithm) const {
     check_cublas(cublas_library().lt_matmul(
@@ -152,7 +167,6 @@ class GemmGroups {
 
 std::vector<Contender> library_contenders(device::Device& device, const gemm::Problem& problem,
                                           Baseline baseline) {
-  constexpr int best_of = 8;
   const bool in_place = problem.beta == 0;
   std::vector<Contender> contenders;
   if (in_place) {
@@ -160,11 +174,9 @@ std::vector<Contender> library_contenders(device::Device& device, const gemm::Pr
     contenders.push_back({"cublasGemmEx", [gemm] { gemm->launch(); }});
   }
   if (!in_place || baseline == Baseline::best) {
-    const int most_algorithms = baseline == Baseline::best ? best_of : 1;
-    const auto matmul = std::make_shared<LtMatmul>(device, problem, most_algorithms);
-    for (std::size_t i = 0; i < matmul->algorithms(); ++i) {
-      contenders.push_back({"cublasLtMatmul, heuristic " + std::to_string(i + 1),
-                            [matmul, i] { matmul->launch(i); }});
+    for (Contender& contender :
+         epilogue_contenders(device, problem, {}, "cublasLtMatmul", baseline)) {
+      contenders.push_back(std::move(contender));
     }
   }
   return contenders;
@@ -175,6 +187,30 @@ std::vector<Contender> grouped_library_contenders(device::Device& device,
   const auto groups = std::make_shared<GemmGroups>(device, problems);
   return {{"cublasGemmGroupedBatchedEx", [groups] { groups->launch_grouped(); }},
           {"cublasGemmEx, one by one", [groups] { groups->launch_one_by_one(); }}};
+}
+
+std::vector<Contender> epilogue_contenders(device::Device& device, const gemm::Problem& problem,
+                                           const LtEpilogue& epilogue, const std::string& name,
+                                           Baseline baseline) {
+  constexpr int best_of = 8;
+  const int most_algorithms = baseline == Baseline::best ? best_of : 1;
+  const auto matmul = std::make_shared<LtMatmul>(device, problem, most_algorithms, epilogue);
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < matmul->algorithms(); ++i) {
+    contenders.push_back(
+        {name + ", heuristic " + std::to_string(i + 1), [matmul, i] { matmul->launch(i); }});
+  }
+  return contenders;
+}
+
+Contender two_kernels(device::Device& device, const gemm::Problem& problem,
+                      const std::function<std::function<void()>(const __nv_bfloat16* d)>& second) {
+  const auto matmul = std::make_shared<LtMatmul>(device, problem, 1);
+  const std::function<void()> launch_second = second(matmul->d());
+  return {"cublasLtMatmul, then another kernel", [matmul, launch_second] {
+            matmul->launch(0);
+            launch_second();
+          }};
 }
 
 }  // namespace harness

@@ -1,11 +1,15 @@
 // What a lesson is timed beside: the library that it is trying to catch up with.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/device/device.h"
 #include "common/gemm/problem.h"
+#include "common/harness/cublas_library.h"
 #include "common/harness/options.h"
 #include "common/harness/timing.h"
 
@@ -26,5 +30,25 @@ std::vector<Contender> library_contenders(device::Device& device, const gemm::Pr
 /// only.
 std::vector<Contender> grouped_library_contenders(device::Device& device,
                                                   std::span<const gemm::Problem> problems);
+
+/// What cublasLtMatmul does to a product on its way out.
+struct LtEpilogue {
+  cublasLtEpilogue_t operation = CUBLASLT_EPILOGUE_DEFAULT;
+  /// n elements, one for each column of D; or where the bias' gradient is put.
+  const __nv_bfloat16* bias = nullptr;
+  const __nv_bfloat16* aux = nullptr;  ///< m x n, written or read
+  std::int64_t ld_aux = 0;
+};
+
+/// cublasLtMatmul with this epilogue, under that name: with its own first choice of algorithm,
+/// then, with Baseline::best, with the others that its heuristics suggest. CUDA back end only.
+std::vector<Contender> epilogue_contenders(device::Device& device, const gemm::Problem& problem,
+                                           const LtEpilogue& epilogue, const std::string& name,
+                                           Baseline baseline);
+
+/// cublasLtMatmul with its own first choice of algorithm, then the launch that `second` returns for
+/// its D (m x n, problem.ldd elements from row to row). CUDA back end only.
+Contender two_kernels(device::Device& device, const gemm::Problem& problem,
+                      const std::function<std::function<void()>(const __nv_bfloat16* d)>& second);
 
 }  // namespace harness

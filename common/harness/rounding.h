@@ -17,6 +17,8 @@ struct Rounding {
 };
 
 constexpr Rounding bf16_rounding{7, 0x1p-126, 0x1.FEp127, false};
+constexpr Rounding f16_rounding{10, 0x1p-14, 0x1.FFCp15, false};
+constexpr Rounding f32_rounding{23, 0x1p-126, 0x1.FFFFFEp127, false};
 constexpr Rounding e4m3_rounding{3, 0x1p-6, 448, true};
 constexpr Rounding e5m2_rounding{2, 0x1p-14, 57344, true};
 
@@ -29,6 +31,12 @@ inline double binade(double x) {
 inline double half_ulp(const Rounding& format, double x) {
   const double ulps = std::ldexp(1.0, -format.fraction_bits - 1);
   return ulps * binade(std::clamp(x, format.least_normal, format.largest));
+}
+
+/// How far the rounding of a number may lie from `expected`, if the number itself does not lie
+/// farther from it than `error`: it moves by at most half an ulp of its own.
+inline double rounded_bound(const Rounding& format, double expected, double error) {
+  return half_ulp(format, std::abs(expected) + error) + error;
 }
 
 /// How far `got` lies from `expected`. A format that saturates is to hold its largest number where

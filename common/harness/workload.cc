@@ -19,7 +19,8 @@ constexpr std::int64_t element_bytes = sizeof(__nv_bfloat16);
 /// A NaN in bf16, and in every byte: what fill() can write.
 constexpr unsigned char poison_byte = 0xFF;
 
-enum class Operand { a, b, c, d };
+/// From `extra` on: matrices beside those of a Workload.
+enum class Operand { a, b, c, d, extra };
 
 /// One matrix as the user sees it: `columns` is the contiguous dimension.
 struct Shape {
@@ -205,6 +206,13 @@ Workload::Workload(device::Device& device, const Options& options, int pitch_mul
     if (same_b == nullptr) fill(b_->host, b_->device, b);
   }
   if (options.beta != 0) fill(c_, device_c_, c);
+}
+
+std::vector<__nv_bfloat16> draw_extra(int number, std::int64_t rows, std::int64_t columns,
+                                      std::int64_t pitch, Init init, std::uint64_t seed) {
+  const auto operand = static_cast<Operand>(static_cast<int>(Operand::extra) + number);
+  const Shape shape{.operand = operand, .rows = rows, .columns = columns, .pitch = pitch};
+  return draw(shape, init, seed, 0);
 }
 
 void Workload::poison_output() {

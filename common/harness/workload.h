@@ -77,4 +77,9 @@ class Workload {
   device::Buffer device_a_, device_c_, device_d_;
 };
 
+/// The elements of a row-major matrix beside those of a Workload (a bias, a residual), drawn as
+/// theirs are: another matrix for each `number` from 0 on. Its padding holds NaN.
+std::vector<__nv_bfloat16> draw_extra(int number, std::int64_t rows, std::int64_t columns,
+                                      std::int64_t pitch, Init init, std::uint64_t seed);
+
 }  // namespace harness

@@ -32,6 +32,27 @@ __device__ inline void add_release(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
+/// Adds to a flag as add_release() does, and returns what it held before, acquired as
+/// load_acquire() does.
+__device__ inline std::uint32_t add_acquire_release(std::uint32_t* flag, std::uint32_t value) {
+  std::uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(flag), "r"(value)
+               : "memory");
+  return before;
+}
+
+/// Adds to a flag and returns what it held before; releases and acquires nothing.
+__device__ inline std::uint32_t add_relaxed(std::uint32_t* flag, std::uint32_t value) {
+  std::uint32_t before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(flag), "r"(value)
+               : "memory");
+  return before;
+}
+
 /// Adds four fp32 to 16 bytes of global memory, each atomically, in any order with the additions of
 /// others.
 __device__ inline void add_float4(float4* sum, float4 value) {

@@ -114,6 +114,28 @@ GROUPED = {
     "rows": 131072, "n": 2048, "k": 1024, "groups": (1, 4, 16, 64, 256, 1024),
     "filled": "128x2048x1024*64", "empties": (0, 1000, 10000, 60000),
 }
+# Lesson 13: what each operation costs beside the identity, where there is much to multiply and
+# where there is little.
+FUSED = {
+    "shapes": [(4096, 4096, 4096), (8192, 4096, 1024), (4096, 14336, 4096), (4096, 4096, 512)],
+    "flags": [["--activation", activation, "--bias", bias]
+              for activation, bias in (("none", "none"), ("none", "column"), ("none", "row"),
+                                       ("relu", "column"), ("gelu", "column"),
+                                       ("gelu-tanh", "column"), ("silu", "column"))] +
+             [["--activation", "none", "--bias", "none", "--beta", "1"],
+              ["--activation", "gelu", "--bias", "column", "--residual", "on"],
+              ["--activation", "gelu", "--bias", "column", "--residual", "on", "--beta", "1"]] +
+             [["--activation", "gelu", "--bias", "column", "--output", output]
+              for output in ("f16", "f32")],
+}
+# Lesson 14: the same shapes; gelu-tanh with a column bias is what cuBLASLt fuses, too.
+TRAINING_FLAGS = [
+    ["--pass", way, "--activation", activation, "--bias", bias]
+    for way in ("forward", "backward")
+    for activation, bias in (("relu", "column"), ("gelu", "column"), ("gelu-tanh", "column"),
+                             ("silu", "column"), ("gelu-tanh", "none"), ("gelu-tanh", "row"))
+] + [["--activation", "gelu-tanh", "--sums", "atomic"],
+     ["--activation", "gelu-tanh", "--scalar", "sum"]]
 # Several tiles for each SM, few enough k-tiles for a picture.
 TRACE_SHAPE = (4096, 4096, 1024)
 TRACE_GROUPS = "ragged-small"
@@ -148,6 +170,16 @@ def runs(lesson):
         return
     if lesson == "lesson12":
         yield from grouped_runs()
+        return
+    if lesson == "lesson13":
+        for shape in FUSED["shapes"]:
+            for flags in FUSED["flags"]:
+                yield [*flags_of(*shape), *flags]
+        return
+    if lesson == "lesson14":
+        for shape in FUSED["shapes"]:
+            for flags in TRAINING_FLAGS:
+                yield [*flags_of(*shape), *flags]
         return
     for shape in SHAPES + MORE_SHAPES.get(lesson, []):
         yield [*flags_of(*shape), "--baseline", "best"]

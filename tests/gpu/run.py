@@ -115,6 +115,16 @@ def knobs():
                            check(lesson, *config.flags, *shape_flags(*shape), *scale), says="PASS")
 
 
+def awkward_values():
+    """alpha = 0: the activation sees the bias itself, NaN, infinities and huge numbers."""
+    for activation in ("none", "relu", "gelu", "gelu-tanh", "silu"):
+        for output in ("bf16", "f16", "f32"):
+            yield Case(f"lesson13 awkward values {activation} {output}",
+                       check("lesson13", *shape_flags(300, 264, 136), "--alpha", 0, "--activation",
+                             activation, "--output", output, "--values", "awkward",
+                             "--residual", "on"), says="PASS")
+
+
 def soaks():
     """Lesson 08 with as little to multiply as there is beside its barriers; lesson 11, whose flags
     nobody sets back but its own launches, and whose sums come in one order."""
@@ -128,6 +138,12 @@ def soaks():
                                    (200, (2176, 2176, 1024), "hybrid")]:
         yield Case(f"lesson11 soak {shape} {split}",
                    check("lesson11", *shape_flags(*shape), "--split", split, "--soak", launches,
+                         "--timeout", 300),
+                   says="soak     PASS", timeout=600)
+    for flags in ([], ["--bias", "row", "--scalar", "sum"],
+                  ["--pass", "forward", "--scalar", "amax"]):
+        yield Case(f"lesson14 soak {' '.join(flags)}",
+                   check("lesson14", *shape_flags(2100, 1992, 512), *flags, "--soak", 1000,
                          "--timeout", 300),
                    says="soak     PASS", timeout=600)
 
@@ -212,6 +228,8 @@ FAILS = {
     "lesson07": ["same-rows"],
     "lesson09": ["lost-tiles", "ragged-band"],
     "lesson11": ["contributor-forgotten"],
+    "lesson13": ["stale-bias", "bias-after-activation"],
+    "lesson14": ["padded-rows", "aux-after-activation"],
     "lesson15": ["added-twice", "wide-step", "other-row", "amax-of-output", "amax-of-padding",
                  "lane-blocks"],
 }
@@ -235,6 +253,7 @@ SIZES = {
     ("lesson09", "lost-tiles"): (4096, 4096, 320),
     ("lesson09", "ragged-band"): (1152, 1024, 320),
     ("lesson11", "contributor-forgotten"): (128, 256, 2048),
+    ("lesson14", "padded-rows"): (600, 300, 576),
     ("lesson15", "amax-of-padding"): (300, 500, 700),
 }
 
@@ -404,8 +423,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     arguments = parser.parse_args()
 
-    families = (sweep, knobs, soaks, grouped, fp8, oracle, wrong_kernels, broken_variants, pipelined_variants,
-                edited_ptx, failures, sanitizers, timings)
+    families = (sweep, knobs, awkward_values, soaks, grouped, fp8, oracle, wrong_kernels,
+                broken_variants, pipelined_variants, edited_ptx, failures, sanitizers, timings)
     cases = [case for family in families for case in family() if arguments.only in case.name]
     # Written as the results come: what was seen stays when the run is cut short.
     report = open(arguments.report or os.devnull, "w")

@@ -66,6 +66,15 @@ class LessonsTest(unittest.TestCase):
                         ]
                         self.assertIn(value, settings)
 
+    def test_each_activation_takes_awkward_values(self):
+        """alpha = 0: it sees the bias itself."""
+        for activation in ("none", "relu", "gelu", "gelu-tanh", "silu"):
+            with self.subTest(activation=activation):
+                flags = ["--alpha", 0, "--values", "awkward", "--m", 70, "--n", 70, "--k", 64]
+                flags += ["--activation", activation, "--output", "f32"]
+                outcome = emulated.run("lesson13", flags, emulated.WHOLE[0])
+                self.assertTrue(outcome.is_right, outcome.trouble + outcome.output)
+
     def answer(self, lesson, flag):
         return subprocess.run(
             [emulated.ROOT / lesson, flag], stdout=subprocess.PIPE, text=True, check=True

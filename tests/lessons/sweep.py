@@ -152,6 +152,14 @@ def stream_k(split="auto", groups=1, fixup="ordered", launches=1, walk="backward
     return Config("lesson11", knobs, (128, 256), stages=4, k_tiles=(17, 33))
 
 
+def fused(**knobs):
+    return Config("lesson13", knobs, (128, 128), stages=5)
+
+
+def training(**knobs):
+    return Config("lesson14", knobs, (128, 128), stages=5)
+
+
 def fp8_scaling(promote="never", tile="auto", **knobs):
     if tile != "auto":
         columns = tile_of(tile)[1]
@@ -208,6 +216,40 @@ def configs():
     splits += [("hybrid", 2, "atomic")]
     splits += [(split, 1, "ordered", 3) for split in ("stream-k", "hybrid", "split-k")]
     splits += [(split, 1, "ordered", 1, "forwards") for split in ("stream-k", "hybrid")]
+    activations = ("none", "relu", "gelu", "gelu-tanh", "silu")
+    types = ("bf16", "f16", "f32")
+    biases = ("row", "column", "none")
+    fusions = [
+        fused(activation=activation, output=types[i % 3], bias=biases[i % 3], residual="off")
+        for i, activation in enumerate(activations)
+    ]
+    fusions += [
+        fused(activation=activation, output=types[i % 3], residual="on", values=values)
+        for i, (activation, values) in enumerate(
+            (activation, values) for activation in activations for values in ("drawn", "awkward")
+        )
+    ]
+    scalars = ("none", "amax", "sum")
+    steps = [
+        training(
+            **{"pass": way},
+            activation=activation,
+            bias=biases[i % 3],
+            scalar=scalars[i // 2 % 3],
+        )
+        for i, (way, activation) in enumerate(
+            (way, activation) for activation in activations[1:] for way in ("forward", "backward")
+        )
+    ]
+    # What a launch leaves in the counts, the next one finds.
+    steps += [
+        training(**{"pass": "backward"}, bias=bias, scalar="sum", sums="ordered", soak=3)
+        for bias in ("row", "column")
+    ]
+    steps += [
+        training(**{"pass": "backward"}, bias=bias, scalar=scalar, sums="atomic")
+        for bias, scalar in (("row", "amax"), ("column", "sum"))
+    ]
     registers = [(1, "off"), (2, "on"), (2, "off"), (3, "on"), (3, "off")]
     return {
         "lesson01": [naive(), *(naive(*knobs) for knobs in walks if knobs != ("rotated", "4x8"))],
@@ -239,6 +281,8 @@ def configs():
         ],
         "lesson10": [multicast(), *(multicast(*knobs) for knobs in clusters)],
         "lesson11": [stream_k(), *(stream_k(*knobs) for knobs in splits)],
+        "lesson13": [fused(), *fusions],
+        "lesson14": [training(), *steps],
         "lesson15": [*fp8_scalings()],
     }
 

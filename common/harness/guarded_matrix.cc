@@ -1,0 +1,50 @@
+#include "common/harness/guarded_matrix.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace harness {
+namespace {
+
+constexpr std::int64_t guard_bytes = 4096;
+constexpr unsigned char poison_byte = 0xFF;
+
+}  // namespace
+
+GuardedMatrix::GuardedMatrix(device::Device& device, std::int64_t rows, std::int64_t pitch_bytes)
+    : device_(device),
+      rows_(rows),
+      pitch_bytes_(pitch_bytes),
+      buffer_(device, static_cast<std::size_t>(rows * pitch_bytes + 2 * guard_bytes)) {
+  poison();
+}
+
+void* GuardedMatrix::address() const {
+  return static_cast<char*>(buffer_.address()) + guard_bytes;
+}
+
+void GuardedMatrix::poison() {
+  device_.fill(buffer_.address(), poison_byte, buffer_.bytes());
+}
+
+std::vector<std::byte> GuardedMatrix::read_rows(std::int64_t first, std::int64_t count) const {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count * pitch_bytes_));
+  device_.copy_to_host(bytes.data(), static_cast<char*>(address()) + first * pitch_bytes_,
+                       bytes.size());
+  return bytes;
+}
+
+std::int64_t GuardedMatrix::damaged_guard_bytes() const {
+  std::vector<unsigned char> band(guard_bytes);
+  const char* const before = static_cast<const char*>(buffer_.address());
+  const char* const after = before + buffer_.bytes() - guard_bytes;
+  std::int64_t damaged = 0;
+  for (const char* const from : {before, after}) {
+    device_.copy_to_host(band.data(), from, band.size());
+    damaged += std::count_if(band.begin(), band.end(),
+                             [](unsigned char byte) { return byte != poison_byte; });
+  }
+  return damaged;
+}
+
+}  // namespace harness
