@@ -212,7 +212,7 @@ std::vector<__nv_bfloat16> draw_extra(int number, std::int64_t rows, std::int64_
                                       std::int64_t pitch, Init init, std::uint64_t seed) {
   const auto operand = static_cast<Operand>(static_cast<int>(Operand::extra) + number);
   const Shape shape{.operand = operand, .rows = rows, .columns = columns, .pitch = pitch};
-  return draw(shape, init, seed, 0);
+  return draw(shape, init, seed, 0, {});
 }
 
 void Workload::poison_output() {
