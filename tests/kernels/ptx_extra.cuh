@@ -26,7 +26,7 @@ __device__ inline void add_release_cta(std::uint32_t* flag, std::uint32_t value)
   asm volatile("red.release.cta.global.add.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
-__device__ inline void add_relaxed(std::uint32_t* flag, std::uint32_t value) {
+__device__ inline void red_add_relaxed(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 

@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(threads)
     if (broken != Break::no_barrier_before_flag) __syncthreads();
     if (threadIdx.x == 0) {
       if (broken == Break::relaxed_flag) {
-        ptx::add_relaxed(flag, 1);
+        ptx::red_add_relaxed(flag, 1);
       } else if (broken == Break::cta_scope_flag) {
         ptx::add_release_cta(flag, 1);
       } else {
