@@ -10,8 +10,9 @@
 
 namespace ptx {
 
-/// Fetches the 128 bytes of a tensor map ahead of its first use. The map must be a
-/// `const __grid_constant__` parameter. 9.7.9.15 (prefetch.tensormap)
+/// Fetches the 128 bytes of a tensor map ahead of its first use. The map is a `const
+/// __grid_constant__` parameter, or lies in global memory, and this CTA has acquired it
+/// (tensormap.cuh). 9.7.9.15 (prefetch.tensormap)
 __device__ inline void tma_prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Counts the bytes that scheduling is about, with Nsight Compute, from cold caches: those read from
 # DRAM, those looked up in the L2 (sectors of 32 bytes) with the share that hit, and those delivered
-# to the SMs; and how many CTAs there are. Usage: tests/gpu/traffic.sh >plots/data/<gpu>/traffic.txt (the lessons must be built)
+# to the SMs; and how many CTAs there are.
+# Usage: tests/gpu/traffic.sh >plots/data/<gpu>/traffic.txt (the lessons must be built)
 set -eu
 cd "$(dirname "$0")/../.."
 
