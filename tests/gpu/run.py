@@ -50,8 +50,8 @@ class Case:
     says: str = ""  # a regular expression that stdout + stderr must match
     environment: dict = dataclasses.field(default_factory=dict)
     timeout: float = 120
-    heavy: bool = False  # gigabytes of memory: only a few of them at a time
-    alone: bool = False  # a timing, or a kernel that hangs: no other case beside it
+    heavy: bool = False  # gigabytes of memory, or a kernel that hangs: only a few at a time
+    alone: bool = False  # a timing: no other case beside it
 
 
 def shape_flags(m, n, k):
@@ -284,7 +284,7 @@ def pipelined_variants():
             status, says = (1, 3), "FAIL|most likely waits|failed on the GPU"
         else:
             status, says = (0, 1, 3), "by luck|FAIL|most likely waits|failed on the GPU"
-        yield Case(str(row), command, status=status, says=says, alone=True)
+        yield Case(str(row), command, status=status, says=says, heavy=True)
 
 
 def broken_variants():
@@ -299,10 +299,10 @@ def broken_variants():
                    status=(1, 3), says="FAIL|failed")
     yield Case("lesson03 --break short-expect hangs and says where",
                check("lesson03", *big, "--break", "short-expect", "--timeout", 3), status=3,
-               says="most likely waits for `full`", alone=True)
+               says="most likely waits for `full`", heavy=True)
     yield Case("lesson03 --break long-expect hangs and says where",
                check("lesson03", *big, "--break", "long-expect", "--timeout", 3), status=3,
-               says="most likely waits for `full`", alone=True)
+               says="most likely waits for `full`", heavy=True)
 
 
 def run_edited_ptx(lesson):
