@@ -19,6 +19,7 @@
 
 #include "common/gemm/problem.h"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 
 namespace {
 
@@ -116,61 +117,51 @@ __global__ void __launch_bounds__(32 * warps) gemm_naive(const gemm::Problem p) 
   p.d[row * p.ldd + column] = __float2bfloat16_rn(value);
 }
 
-using Kernel = void (*)(gemm::Problem);
-
-template <Walk walk>
-Kernel kernel_for_patch(int patch_rows) {
-  if (patch_rows == 1) return gemm_naive<walk, 1, Break::none>;
-  if (patch_rows == 2) return gemm_naive<walk, 2, Break::none>;
-  return gemm_naive<walk, 4, Break::none>;
-}
-
-Kernel right_kernel(const std::string& walk, int patch_rows) {
-  if (walk == "element") return kernel_for_patch<Walk::element>(patch_rows);
-  if (walk == "chunk") return kernel_for_patch<Walk::chunk>(patch_rows);
-  return kernel_for_patch<Walk::rotated>(patch_rows);
-}
-
-/// The broken variants have the default knobs.
-template <Break broken>
-constexpr Kernel gemm_broken = gemm_naive<Walk::rotated, 4, broken>;
-
-Kernel broken_kernel(const std::string& name) {
-  if (name == "nan-element") return gemm_broken<Break::nan_element>;
-  if (name == "zeros") return gemm_broken<Break::zeros>;
-  if (name == "constant") return gemm_broken<Break::constant>;
-  if (name == "drop-last-k-tile") return gemm_broken<Break::drop_last_k_tile>;
-  if (name == "first-k-tile-twice") return gemm_broken<Break::first_k_tile_twice>;
-  if (name == "swap-row-blocks") return gemm_broken<Break::swap_row_blocks>;
-  return gemm_broken<Break::skip_column>;
-}
-
-int rows_of_patch(const harness::Selection& selection) {
+harness::Tile tile_of(const harness::Selection& selection) {
   const std::string& patch = selection.text("patch");
-  return patch == "1x32" ? 1 : patch == "2x16" ? 2 : 4;
-}
-
-harness::Tile tile(const harness::Selection& selection) {
-  const int patch_rows = rows_of_patch(selection);
+  const int patch_rows = patch == "1x32" ? 1 : patch == "2x16" ? 2 : 4;
   return {warps * patch_rows, 32 / patch_rows};
 }
 
+template <Walk walk, int patch_rows, Break broken = Break::none>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
-                        const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile(selection);
+                        const harness::Selection&) {
+  constexpr int tile_m = warps * patch_rows, tile_n = 32 / patch_rows;
   const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
   const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
   const device::LaunchShape shape{.grid = {tiles_m * tiles_n}, .block = {32 * warps}};
 
-  const Kernel kernel = selection.broken().empty()
-                            ? right_kernel(selection.text("walk"), rows_of_patch(selection))
-                            : broken_kernel(selection.broken());
+  const auto kernel = gemm_naive<walk, patch_rows, broken>;
   return [=, &device] { device.launch(shape, kernel, problem); };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--walk rotated --patch 4x8", prepare<Walk::rotated, 4>},
+      {"--patch 2x16", prepare<Walk::rotated, 2>},
+      {"--patch 1x32", prepare<Walk::rotated, 1>},
+      {"--walk chunk", prepare<Walk::chunk, 4>},
+      {"--walk chunk --patch 2x16", prepare<Walk::chunk, 2>},
+      {"--walk chunk --patch 1x32", prepare<Walk::chunk, 1>},
+      {"--walk element", prepare<Walk::element, 4>},
+      {"--walk element --patch 2x16", prepare<Walk::element, 2>},
+      {"--walk element --patch 1x32", prepare<Walk::element, 1>},
+      {"--break nan-element", prepare<Walk::rotated, 4, Break::nan_element>,
+       "writes NaN to one element: |NaN - x| > bound is false"},
+      {"--break zeros", prepare<Walk::rotated, 4, Break::zeros>,
+       "writes zeros: they pass where the tolerance is absolute and D is small"},
+      {"--break constant", prepare<Walk::rotated, 4, Break::constant>,
+       "writes alpha everywhere: it passes where only a sum is compared"},
+      {"--break drop-last-k-tile", prepare<Walk::rotated, 4, Break::drop_last_k_tile>,
+       "leaves out the last 64 of K: a K tail that was rounded down"},
+      {"--break first-k-tile-twice", prepare<Walk::rotated, 4, Break::first_k_tile_twice>,
+       "counts the first 64 of K twice: a stale stage was read"},
+      {"--break swap-row-blocks", prepare<Walk::rotated, 4, Break::swap_row_blocks>,
+       "swaps blocks of 64 rows: two warpgroups took each other's"},
+      {"--break skip-column", prepare<Walk::rotated, 4, Break::skip_column>,
+       "does not write one column: old values of D would pass for it"}};
   const harness::Lesson lesson{
       .number = 1,
       .name = "naive",
@@ -187,17 +178,9 @@ int main(int argc, char** argv) {
             "threads share",
             {"1x32", "2x16", "4x8"},
             "4x8"}},
-      .breaks = {{"nan-element", "writes NaN to one element: |NaN - x| > bound is false"},
-                 {"zeros",
-                  "writes zeros: they pass where the tolerance is absolute and D is small"},
-                 {"constant", "writes alpha everywhere: it passes where only a sum is compared"},
-                 {"drop-last-k-tile",
-                  "leaves out the last 64 of K: a K tail that was rounded down"},
-                 {"first-k-tile-twice", "counts the first 64 of K twice: a stale stage was read"},
-                 {"swap-row-blocks", "swaps blocks of 64 rows: two warpgroups took each other's"},
-                 {"skip-column", "does not write one column: old values of D would pass for it"}},
-      .tile = tile,
-      .prepare = prepare,
+      .breaks = variants.breaks(),
+      .tile = tile_of,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

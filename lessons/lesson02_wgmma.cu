@@ -16,6 +16,7 @@
 #include "common/gemm/problem.h"
 #include "common/gemm/swizzle.h"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/address.cuh"
 #include "common/ptx/descriptor.h"
 #include "common/ptx/fence.cuh"
@@ -124,44 +125,33 @@ __global__ void __launch_bounds__(threads) gemm_wgmma(const gemm::Problem p) {
   }
 }
 
-using Kernel = void (*)(gemm::Problem);
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const std::string& tile = selection.text("tile");
-  if (!broken.empty() && tile != "128x128") {
-    throw harness::UsageError("--break " + broken + " runs with --tile 128x128 only.");
-  }
-  if (broken == "no-swizzle") return gemm_wgmma<128, 128, Break::no_swizzle>;
-  if (broken == "no-proxy-fence") return gemm_wgmma<128, 128, Break::no_proxy_fence>;
-  if (broken == "no-reuse-barrier") return gemm_wgmma<128, 128, Break::no_reuse_barrier>;
-  if (tile == "64x64") return gemm_wgmma<64, 64, Break::none>;
-  if (tile == "64x128") return gemm_wgmma<64, 128, Break::none>;
-  if (tile == "64x256") return gemm_wgmma<64, 256, Break::none>;
-  return gemm_wgmma<128, 128, Break::none>;
-}
-
-harness::Tile tile_of(const harness::Selection& selection) {
-  const std::string& tile = selection.text("tile");
-  return {std::stoi(tile), std::stoi(tile.substr(tile.find('x') + 1))};
-}
-
+template <int tile_m, int tile_n, Break broken = Break::none>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
-                        const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile_of(selection);
+                        const harness::Selection&) {
   const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
   const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
   const device::LaunchShape shape{.grid = {tiles_m * tiles_n},
                                   .block = {threads},
                                   .shared_bytes = std::size_t(tile_m + tile_n) * row_bytes};
 
-  const Kernel kernel = kernel_for(selection);
+  const auto kernel = gemm_wgmma<tile_m, tile_n, broken>;
   return [=, &device] { device.launch(shape, kernel, problem); };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--tile 128x128", prepare<128, 128>},
+      {"--tile 64x64", prepare<64, 64>},
+      {"--tile 64x128", prepare<64, 128>},
+      {"--tile 64x256", prepare<64, 256>},
+      {"--break no-swizzle", prepare<128, 128, Break::no_swizzle>,
+       "fills the tiles row by row, but the descriptor says swizzled"},
+      {"--break no-proxy-fence", prepare<128, 128, Break::no_proxy_fence>,
+       "does not show its stores to the async proxy before wgmma"},
+      {"--break no-reuse-barrier", prepare<128, 128, Break::no_reuse_barrier>,
+       "refills the tiles while other warps' wgmmas may read them"}};
   const harness::Lesson lesson{
       .number = 2,
       .name = "wgmma",
@@ -171,11 +161,9 @@ int main(int argc, char** argv) {
                  "rows x columns of D that a CTA computes: a larger tile reads A and B less often",
                  {"64x64", "64x128", "64x256", "128x128"},
                  "128x128"}},
-      .breaks = {{"no-swizzle", "fills the tiles row by row, but the descriptor says swizzled"},
-                 {"no-proxy-fence", "does not show its stores to the async proxy before wgmma"},
-                 {"no-reuse-barrier", "refills the tiles while other warps' wgmmas may read them"}},
-      .tile = tile_of,
-      .prepare = prepare,
+      .breaks = variants.breaks(),
+      .tile = harness::chosen_tile,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

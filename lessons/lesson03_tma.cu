@@ -17,6 +17,7 @@
 #include "common/gemm/problem.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/address.cuh"
 #include "common/ptx/descriptor.h"
 #include "common/ptx/fence.cuh"
@@ -32,7 +33,7 @@ constexpr int row_bytes = 2 * tile_k;
 
 enum class Break { none, no_full_wait, no_phase_flip, no_reuse_barrier, short_expect, long_expect };
 
-template <int tile_m, int tile_n, Break broken, bool traced = false>
+template <int tile_m, int tile_n, Break broken, bool traced>
 __global__ void __launch_bounds__(threads)
     gemm_tma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
              const gemm::Problem p, const gemm::Timeline timeline) {
@@ -102,51 +103,18 @@ __global__ void __launch_bounds__(threads)
   track.record(gemm::Span::epilogue, 0, epilogue_begin);
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem, gemm::Timeline);
-
-/// The right kernel.
-template <int tile_m, int tile_n>
-Kernel choose(bool traced) {
-  return traced ? gemm_tma<tile_m, tile_n, Break::none, true>
-                : gemm_tma<tile_m, tile_n, Break::none, false>;
-}
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const std::string& tile = selection.text("tile");
-  if (!broken.empty() && tile != "128x128") {
-    throw harness::UsageError("--break " + broken + " runs with --tile 128x128 only.");
-  }
-  if (broken == "no-full-wait") return gemm_tma<128, 128, Break::no_full_wait>;
-  if (broken == "no-phase-flip") return gemm_tma<128, 128, Break::no_phase_flip>;
-  if (broken == "no-reuse-barrier") return gemm_tma<128, 128, Break::no_reuse_barrier>;
-  if (broken == "short-expect") return gemm_tma<128, 128, Break::short_expect>;
-  if (broken == "long-expect") return gemm_tma<128, 128, Break::long_expect>;
-  if (tile == "64x64") return choose<64, 64>(selection.traced());
-  if (tile == "64x128") return choose<64, 128>(selection.traced());
-  if (tile == "64x256") return choose<64, 256>(selection.traced());
-  return choose<128, 128>(selection.traced());
-}
-
-harness::Tile tile_of(const harness::Selection& selection) {
-  const std::string& tile = selection.text("tile");
-  return {std::stoi(tile), std::stoi(tile.substr(tile.find('x') + 1))};
-}
-
+template <int tile_m, int tile_n, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile_of(selection);
   const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
   const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
   const device::LaunchShape shape{.grid = {tiles_m * tiles_n},
                                   .block = {threads},
                                   .shared_bytes = std::size_t(tile_m + tile_n) * row_bytes};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
-  const Kernel kernel = kernel_for(selection);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
+  const auto kernel = gemm_tma<tile_m, tile_n, broken, traced>;
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem, timeline); };
 }
@@ -154,6 +122,25 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--tile 128x128", prepare<128, 128>},
+      {"--tile 64x64", prepare<64, 64>},
+      {"--tile 64x128", prepare<64, 128>},
+      {"--tile 64x256", prepare<64, 256>},
+      {"--trace", prepare<128, 128, Break::none, true>},
+      {"--tile 64x64 --trace", prepare<64, 64, Break::none, true>},
+      {"--tile 64x128 --trace", prepare<64, 128, Break::none, true>},
+      {"--tile 64x256 --trace", prepare<64, 256, Break::none, true>},
+      {"--break no-full-wait", prepare<128, 128, Break::no_full_wait>,
+       "multiplies without waiting for the bytes to land"},
+      {"--break no-phase-flip", prepare<128, 128, Break::no_phase_flip>,
+       "waits for parity 0 in every round: from the second on, for the past"},
+      {"--break no-reuse-barrier", prepare<128, 128, Break::no_reuse_barrier>,
+       "lets thread 0 refill the tiles while other warps' wgmmas read them"},
+      {"--break short-expect", prepare<128, 128, Break::short_expect>,
+       "announces the bytes of A only: B's count towards the next phase, a hang"},
+      {"--break long-expect", prepare<128, 128, Break::long_expect>,
+       "announces 16 bytes too many: the phase never completes, a hang"}};
   const harness::Lesson lesson{
       .number = 3,
       .name = "tma",
@@ -165,17 +152,10 @@ int main(int argc, char** argv) {
                  "rows x columns of D that a CTA computes: a larger tile reads A and B less often",
                  {"64x64", "64x128", "64x256", "128x128"},
                  "128x128"}},
-      .breaks = {{"no-full-wait", "multiplies without waiting for the bytes to land"},
-                 {"no-phase-flip",
-                  "waits for parity 0 in every round: from the second on, for the past"},
-                 {"no-reuse-barrier",
-                  "lets thread 0 refill the tiles while other warps' wgmmas read them"},
-                 {"short-expect",
-                  "announces the bytes of A only: B's count towards the next phase, a hang"},
-                 {"long-expect", "announces 16 bytes too many: the phase never completes, a hang"}},
+      .breaks = variants.breaks(),
       .tracks = {"thread 0"},
-      .tile = tile_of,
-      .prepare = prepare,
+      .tile = harness::chosen_tile,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

@@ -19,6 +19,7 @@
 #include "common/gemm/ring_state.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/tma.cuh"
@@ -119,31 +120,9 @@ __global__ void __launch_bounds__(threads)
   track.record(Span::epilogue, 0, begin);
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem, int, gemm::Timeline);
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const bool small = selection.text("tile") == "64x128";
-  if (small && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --tile 128x128 only.");
-  }
-  if (broken == "no-phase") return gemm_ring_buffer<128, 128, Break::no_phase, false>;
-  if (broken == "no-empty-wait") return gemm_ring_buffer<128, 128, Break::no_empty_wait, false>;
-  if (broken == "early-release") return gemm_ring_buffer<128, 128, Break::early_release, false>;
-  if (broken == "empty-count-1") return gemm_ring_buffer<128, 128, Break::empty_count_1, false>;
-  if (broken == "empty-count-128") return gemm_ring_buffer<128, 128, Break::empty_count_128, false>;
-  if (selection.traced()) return gemm_ring_buffer<128, 128, Break::none, true>;
-  if (small) return gemm_ring_buffer<64, 128, Break::none, false>;
-  return gemm_ring_buffer<128, 128, Break::none, false>;
-}
-
-harness::Tile tile_of(const harness::Selection& selection) {
-  return selection.text("tile") == "64x128" ? harness::Tile{64, 128} : harness::Tile{128, 128};
-}
-
+template <int tile_m, int tile_n, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile_of(selection);
   const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
   const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
   const int stages = selection.number("stages");
@@ -152,11 +131,9 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
       .block = {threads},
       .shared_bytes = std::size_t(stages) * (tile_m + tile_n) * row_bytes};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
-  const Kernel kernel = kernel_for(selection);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
+  const auto kernel = gemm_ring_buffer<tile_m, tile_n, broken, traced>;
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem, stages, timeline); };
 }
@@ -164,6 +141,20 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--tile 128x128", prepare<128, 128>},
+      {"--tile 64x128", prepare<64, 128>},
+      {"--trace", prepare<128, 128, Break::none, true>},
+      {"--break no-phase", prepare<128, 128, Break::no_phase>,
+       "waits for parity 0 in every lap: reads what the last lap left (ABA)"},
+      {"--break no-empty-wait", prepare<128, 128, Break::no_empty_wait>,
+       "refills stages without waiting until they have been read"},
+      {"--break early-release", prepare<128, 128, Break::early_release>,
+       "releases a stage before the products that read it are complete"},
+      {"--break empty-count-1", prepare<128, 128, Break::empty_count_1>,
+       "EMPTY counts one arrival: the first warp speaks for all four"},
+      {"--break empty-count-128", prepare<128, 128, Break::empty_count_128>,
+       "EMPTY counts 128 arrivals and gets 4: a hang"}};
   const harness::Lesson lesson{
       .number = 4,
       .name = "ring_buffer",
@@ -178,16 +169,10 @@ int main(int argc, char** argv) {
                  "rows x columns of D that a CTA computes; 8 stages need the smaller one",
                  {"64x128", "128x128"},
                  "128x128"}},
-      .breaks = {{"no-phase",
-                  "waits for parity 0 in every lap: reads what the last lap left (ABA)"},
-                 {"no-empty-wait", "refills stages without waiting until they have been read"},
-                 {"early-release",
-                  "releases a stage before the products that read it are complete"},
-                 {"empty-count-1", "EMPTY counts one arrival: the first warp speaks for all four"},
-                 {"empty-count-128", "EMPTY counts 128 arrivals and gets 4: a hang"}},
+      .breaks = variants.breaks(),
       .tracks = {"thread 0"},
-      .tile = tile_of,
-      .prepare = prepare,
+      .tile = harness::chosen_tile,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

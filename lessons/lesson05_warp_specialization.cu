@@ -19,6 +19,7 @@
 #include "common/gemm/ring_state.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/elect.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
@@ -189,29 +190,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem, int, gemm::Timeline);
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const int lag = selection.number("lag");
-  if (lag != 1 && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --lag 1 only.");
-  }
-  if (broken == "all-lanes-load") {
-    return gemm_warp_specialization<1, Break::all_lanes_load, false>;
-  }
-  if (broken == "lag-ignored") return gemm_warp_specialization<1, Break::lag_ignored, false>;
-  if (broken == "producer-parity")
-    return gemm_warp_specialization<1, Break::producer_parity, false>;
-  if (broken == "early-release") return gemm_warp_specialization<1, Break::early_release, false>;
-  if (broken == "no-full-wait") return gemm_warp_specialization<1, Break::no_full_wait, false>;
-  if (selection.traced()) return gemm_warp_specialization<1, Break::none, true>;
-  if (lag == 0) return gemm_warp_specialization<0, Break::none, false>;
-  if (lag == 2) return gemm_warp_specialization<2, Break::none, false>;
-  if (lag == 3) return gemm_warp_specialization<3, Break::none, false>;
-  return gemm_warp_specialization<1, Break::none, false>;
-}
-
+template <int lag, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
   const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
@@ -226,11 +205,9 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                                   .block = {threads},
                                   .shared_bytes = std::size_t(stages) * stage_bytes};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
-  const Kernel kernel = kernel_for(selection);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
+  const auto kernel = gemm_warp_specialization<lag, broken, traced>;
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem, stages, timeline); };
 }
@@ -238,6 +215,22 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--lag 1", prepare<1>},
+      {"--lag 0", prepare<0>},
+      {"--lag 2", prepare<2>},
+      {"--lag 3", prepare<3>},
+      {"--trace", prepare<1, Break::none, true>},
+      {"--break all-lanes-load", prepare<1, Break::all_lanes_load>,
+       "32 lanes load instead of one elected"},
+      {"--break lag-ignored", prepare<1, Break::lag_ignored>,
+       "releases a stage one k-tile earlier than the lag allows: it is still read"},
+      {"--break producer-parity", prepare<1, Break::producer_parity>,
+       "the producer waits for the consumers' parity: it is always a lap early"},
+      {"--break early-release", prepare<1, Break::early_release>,
+       "releases a stage before waiting for any product"},
+      {"--break no-full-wait", prepare<1, Break::no_full_wait>,
+       "multiplies without waiting for the bytes to land"}};
   const harness::Lesson lesson{
       .number = 5,
       .name = "warp_specialization",
@@ -253,19 +246,10 @@ int main(int argc, char** argv) {
                  "k-tiles by which releasing a stage lags behind reading it: products in flight",
                  {"0", "1", "2", "3"},
                  "1"}},
-      .breaks = {{"all-lanes-load", "32 lanes load instead of one elected"},
-                 {"lag-ignored",
-                  "releases a stage one k-tile earlier than the lag allows: it is still read"},
-                 {"producer-parity",
-                  "the producer waits for the consumers' parity: it is always a lap early"},
-                 {"early-release", "releases a stage before waiting for any product"},
-                 {"no-full-wait", "multiplies without waiting for the bytes to land"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer", "tensor cores"},
-      .tile =
-          [](const harness::Selection&) {
-            return harness::Tile{tile_m, tile_n};
-          },
-      .prepare = prepare,
+      .tile = harness::fixed_tile(tile_m, tile_n),
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

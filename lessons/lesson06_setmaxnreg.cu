@@ -23,6 +23,7 @@
 #include "common/gemm/register_budget.h"
 #include "common/gemm/ring_state.h"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/elect.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
@@ -165,72 +166,43 @@ __global__ void __launch_bounds__(128 * (consumers + 1), Config<consumers>::ctas
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, gemm::Problem);
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const int consumers = selection.number("consumers");
-  const bool off = selection.text("setmaxnreg") == "off";
-  if (!broken.empty() && (consumers != 2 || off)) {
-    throw harness::UsageError("--break runs with --consumers 2 --setmaxnreg on only.");
-  }
-  if (broken == "greedy-consumer") return gemm_setmaxnreg<2, true, Break::greedy_consumer>;
-  if (broken == "producer-keeps") return gemm_setmaxnreg<2, true, Break::producer_keeps>;
-  if (broken == "one-consumer-counted") {
-    return gemm_setmaxnreg<2, true, Break::one_consumer_counted>;
-  }
-  if (broken == "early-release") return gemm_setmaxnreg<2, true, Break::early_release>;
-  if (consumers == 1) {
-    return off ? gemm_setmaxnreg<1, false, Break::none> : gemm_setmaxnreg<1, true, Break::none>;
-  }
-  if (consumers == 3) {
-    return off ? gemm_setmaxnreg<3, false, Break::none> : gemm_setmaxnreg<3, true, Break::none>;
-  }
-  return off ? gemm_setmaxnreg<2, false, Break::none> : gemm_setmaxnreg<2, true, Break::none>;
-}
-
-/// The tile, stages and threads of the chosen number of consumers.
-struct Shape {
-  int tile_m, tile_n, stages;
-  unsigned threads;
-};
-
-template <int consumers>
-constexpr Shape shape_of = {Config<consumers>::tile_m, Config<consumers>::tile_n,
-                            Config<consumers>::stages, 128 * (consumers + 1)};
-
-Shape shape_for(const harness::Selection& selection) {
-  switch (selection.number("consumers")) {
-    case 1:
-      return shape_of<1>;
-    case 2:
-      return shape_of<2>;
-    default:
-      return shape_of<3>;
-  }
-}
-
+template <int consumers, bool setmaxnreg, Break broken = Break::none>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
-                        const harness::Selection& selection) {
-  const auto [tile_m, tile_n, stages, threads] = shape_for(selection);
-  const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
-  const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
-  const device::LaunchShape shape{
-      .grid = {tiles_m * tiles_n},
-      .block = {threads},
-      .shared_bytes = std::size_t(stages) * (tile_m + tile_n) * row_bytes};
+                        const harness::Selection&) {
+  using C = Config<consumers>;
+  const unsigned tiles_m = (problem.m + C::tile_m - 1) / C::tile_m;
+  const unsigned tiles_n = (problem.n + C::tile_n - 1) / C::tile_n;
+  const device::LaunchShape shape{.grid = {tiles_m * tiles_n},
+                                  .block = {128 * (consumers + 1)},
+                                  .shared_bytes = std::size_t(C::stages) * stage_bytes<consumers>};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
-  const Kernel kernel = kernel_for(selection);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, C::tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, C::tile_n);
+  const auto kernel = gemm_setmaxnreg<consumers, setmaxnreg, broken>;
   return [=, &device] { device.launch(shape, kernel, map_a, map_b, problem); };
 }
+
+template <int consumers>
+constexpr harness::Tile tile_of = {Config<consumers>::tile_m, Config<consumers>::tile_n};
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--consumers 2 --setmaxnreg on", prepare<2, true>},
+      {"--consumers 1", prepare<1, true>},
+      {"--consumers 3", prepare<3, true>},
+      {"--setmaxnreg off", prepare<2, false>},
+      {"--consumers 1 --setmaxnreg off", prepare<1, false>},
+      {"--consumers 3 --setmaxnreg off", prepare<3, false>},
+      {"--break greedy-consumer", prepare<2, true, Break::greedy_consumer>,
+       "asks for 248 registers a consumer thread: a hang"},
+      {"--break producer-keeps", prepare<2, true, Break::producer_keeps>,
+       "the producer gives nothing back: the consumers wait for ever"},
+      {"--break one-consumer-counted", prepare<2, true, Break::one_consumer_counted>,
+       "EMPTY counts one consumer's warps, and two arrive"},
+      {"--break early-release", prepare<2, true, Break::early_release>,
+       "releases a stage before the products that read it are complete"}};
   const harness::Lesson lesson{
       .number = 6,
       .name = "setmaxnreg",
@@ -246,17 +218,13 @@ int main(int argc, char** argv) {
                  "off: the same tile on the registers of the launch, and spilled accumulators",
                  {"on", "off"},
                  "on"}},
-      .breaks = {{"greedy-consumer", "asks for 248 registers a consumer thread: a hang"},
-                 {"producer-keeps", "the producer gives nothing back: the consumers wait for ever"},
-                 {"one-consumer-counted", "EMPTY counts one consumer's warps, and two arrive"},
-                 {"early-release",
-                  "releases a stage before the products that read it are complete"}},
+      .breaks = variants.breaks(),
       .tile =
           [](const harness::Selection& selection) {
-            const Shape shape = shape_for(selection);
-            return harness::Tile{shape.tile_m, shape.tile_n};
+            const int consumers = selection.number("consumers");
+            return consumers == 1 ? tile_of<1> : consumers == 2 ? tile_of<2> : tile_of<3>;
           },
-      .prepare = prepare,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

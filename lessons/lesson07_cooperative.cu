@@ -26,6 +26,7 @@
 #include "common/gemm/tile_order.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/elect.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/named_barrier.cuh"
@@ -179,50 +180,20 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, int, gemm::Timeline);
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const bool tall = selection.text("tile") == "256x128";
-  if (tall && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --tile 128x256 only.");
-  }
-  if (broken == "same-rows") return gemm_cooperative<128, 256, Break::same_rows, false>;
-  if (broken == "one-consumer-counted") {
-    return gemm_cooperative<128, 256, Break::one_consumer_counted, false>;
-  }
-  if (broken == "no-proxy-fence") return gemm_cooperative<128, 256, Break::no_proxy_fence, false>;
-  if (broken == "no-store-wait") return gemm_cooperative<128, 256, Break::no_store_wait, false>;
-  if (broken == "no-barrier-before-store") {
-    return gemm_cooperative<128, 256, Break::no_barrier_before_store, false>;
-  }
-  if (broken == "shared-barrier") return gemm_cooperative<128, 256, Break::shared_barrier, false>;
-  if (selection.traced()) return gemm_cooperative<128, 256, Break::none, true>;
-  if (tall) return gemm_cooperative<256, 128, Break::none, false>;
-  return gemm_cooperative<128, 256, Break::none, false>;
-}
-
-harness::Tile tile_of(const harness::Selection& selection) {
-  return selection.text("tile") == "256x128" ? harness::Tile{256, 128} : harness::Tile{128, 256};
-}
-
+template <int tile_m, int tile_n, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile_of(selection);
   const unsigned tiles_m = (problem.m + tile_m - 1) / tile_m;
   const unsigned tiles_n = (problem.n + tile_n - 1) / tile_n;
   const unsigned sms = device.properties().sm_count;
-  // Both tiles take the same shared memory.
   const device::LaunchShape shape{.grid = {std::min(tiles_m * tiles_n, sms)},
                                   .block = {threads},
-                                  .shared_bytes = shared_bytes<128, 256>};
+                                  .shared_bytes = shared_bytes<tile_m, tile_n>};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
   const CUtensorMap map_d = gemm::chunk_map<64>(device, "D", problem.d, problem, problem.ldd);
-  const Kernel kernel = kernel_for(selection);
+  const auto kernel = gemm_cooperative<tile_m, tile_n, broken, traced>;
   const int band = selection.number("band");
   const gemm::Timeline timeline = selection.timeline();
   return
@@ -232,6 +203,22 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::Variants variants{
+      {"--tile 128x256", prepare<128, 256>},
+      {"--tile 256x128", prepare<256, 128>},
+      {"--trace", prepare<128, 256, Break::none, true>},
+      {"--break same-rows", prepare<128, 256, Break::same_rows>,
+       "both consumers multiply the tile's upper rows"},
+      {"--break one-consumer-counted", prepare<128, 256, Break::one_consumer_counted>,
+       "EMPTY counts one consumer's warps, and two arrive"},
+      {"--break no-proxy-fence", prepare<128, 256, Break::no_proxy_fence>,
+       "lets the copy engine read a chunk without a proxy fence"},
+      {"--break no-store-wait", prepare<128, 256, Break::no_store_wait>,
+       "fills a chunk again that a store may still read"},
+      {"--break no-barrier-before-store", prepare<128, 256, Break::no_barrier_before_store>,
+       "stores a chunk before all four warps have written"},
+      {"--break shared-barrier", prepare<128, 256, Break::shared_barrier>,
+       "both consumers use named barrier 1, of 128 threads"}};
   const harness::Lesson lesson{
       .number = 7,
       .name = "cooperative",
@@ -245,15 +232,10 @@ int main(int argc, char** argv) {
                  "rows of tiles that are walked side by side, for the L2; lesson 09 is about it",
                  {"1", "4", "8", "16"},
                  "8"}},
-      .breaks = {{"same-rows", "both consumers multiply the tile's upper rows"},
-                 {"one-consumer-counted", "EMPTY counts one consumer's warps, and two arrive"},
-                 {"no-proxy-fence", "lets the copy engine read a chunk without a proxy fence"},
-                 {"no-store-wait", "fills a chunk again that a store may still read"},
-                 {"no-barrier-before-store", "stores a chunk before all four warps have written"},
-                 {"shared-barrier", "both consumers use named barrier 1, of 128 threads"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
-      .tile = tile_of,
-      .prepare = prepare,
+      .tile = harness::chosen_tile,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

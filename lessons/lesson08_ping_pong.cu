@@ -29,6 +29,7 @@
 #include "common/gemm/tile_queue.cuh"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/elect.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/named_barrier.cuh"
@@ -319,73 +320,56 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, int,
-                        gemm::Timeline);
-
-/// What the host needs to know of a tile.
-struct Variant {
-  int tile_m, tile_n;
-  std::size_t shared_bytes;
-  Kernel kernel;
-  CUtensorMap (*chunk_map)(device::Device&, std::string, const __nv_bfloat16*, const gemm::Problem&,
-                           std::int64_t);
-};
-
 template <class Config, Break broken = Break::none, bool traced = false>
-constexpr Variant variant = {Config::tile_m, Config::tile_n, Config::shared_bytes,
-                             gemm_ping_pong<Config, broken, traced>,
-                             gemm::chunk_map<Config::columns>};
-
-Variant variant_for(const harness::Selection& selection) {
-  using Default = Config128x128;
-  const std::string& broken = selection.broken();
-  const std::string& tile = selection.text("tile");
-  if (tile != "128x128" && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --tile 128x128 only.");
-  }
-  if (broken == "no-order") return variant<Default, Break::no_order>;
-  if (broken == "both-first") return variant<Default, Break::both_first>;
-  if (broken == "no-skip") return variant<Default, Break::no_skip>;
-  if (broken == "no-c-wait") return variant<Default, Break::no_c_wait>;
-  if (broken == "no-c-release") return variant<Default, Break::no_c_release>;
-  if (broken == "early-c-release") return variant<Default, Break::early_c_release>;
-  if (broken == "reader-not-counted") return variant<Default, Break::reader_not_counted>;
-  if (selection.traced()) return variant<Default, Break::none, true>;
-  if (tile == "64x128") return variant<Config64x128>;
-  if (tile == "64x256") return variant<Config64x256>;
-  if (tile == "128x184") return variant<Config128x184>;
-  if (tile == "128x200") return variant<Config128x200>;
-  return variant<Default>;
-}
-
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
-  const Variant v = variant_for(selection);
-  const unsigned tiles_m = (problem.m + v.tile_m - 1) / v.tile_m;
-  const unsigned tiles_n = (problem.n + v.tile_n - 1) / v.tile_n;
+  const unsigned tiles_m = (problem.m + Config::tile_m - 1) / Config::tile_m;
+  const unsigned tiles_n = (problem.n + Config::tile_n - 1) / Config::tile_n;
   const unsigned sms = device.properties().sm_count;
   const device::LaunchShape shape{.grid = {std::min(tiles_m * tiles_n, sms)},
                                   .block = {threads},
-                                  .shared_bytes = v.shared_bytes};
+                                  .shared_bytes = Config::shared_bytes};
 
-  const CUtensorMap map_a = gemm::operand_map(device, "A", problem.a, problem.m, problem.k,
-                                              problem.lda, v.tile_m, tile_k);
-  const CUtensorMap map_b = gemm::operand_map(device, "B", problem.b, problem.n, problem.k,
-                                              problem.ldb, v.tile_n, tile_k);
-  const CUtensorMap map_d = v.chunk_map(device, "D", problem.d, problem, problem.ldd);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, Config::tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, Config::tile_n);
+  const auto chunk_map = gemm::chunk_map<Config::columns>;
+  const CUtensorMap map_d = chunk_map(device, "D", problem.d, problem, problem.ldd);
   // Where beta = 0, there need not be a C; nobody uses the map.
   const CUtensorMap map_c =
-      problem.beta == 0 ? map_d : v.chunk_map(device, "C", problem.c, problem, problem.ldc);
+      problem.beta == 0 ? map_d : chunk_map(device, "C", problem.c, problem, problem.ldc);
+  const auto kernel = gemm_ping_pong<Config, broken, traced>;
   const int band = selection.number("band");
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
-    device.launch(shape, v.kernel, map_a, map_b, map_c, map_d, problem, band, timeline);
+    device.launch(shape, kernel, map_a, map_b, map_c, map_d, problem, band, timeline);
   };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  using Default = Config128x128;
+  const harness::Variants variants{
+      {"--tile 128x128", prepare<Default>},
+      {"--tile 64x128", prepare<Config64x128>},
+      {"--tile 64x256", prepare<Config64x256>},
+      {"--tile 128x184", prepare<Config128x184>},
+      {"--tile 128x200", prepare<Config128x200>},
+      {"--trace", prepare<Default, Break::none, true>},
+      {"--break no-order", prepare<Default, Break::no_order>,
+       "the consumers take no turns: with more k-tiles than stages, a wrong result or a hang"},
+      {"--break both-first", prepare<Default, Break::both_first>,
+       "both consumers take the first turn"},
+      {"--break no-skip", prepare<Default, Break::no_skip>,
+       "a consumer does not step over the other's k-tiles"},
+      {"--break no-c-wait", prepare<Default, Break::no_c_wait>,
+       "with --beta 1: adds C without waiting for it to land"},
+      {"--break no-c-release", prepare<Default, Break::no_c_release>,
+       "with --beta 1: never gives the buffers of C back, a hang"},
+      {"--break early-c-release", prepare<Default, Break::early_c_release>,
+       "with --beta 1: lets the next C in before D has left"},
+      {"--break reader-not-counted", prepare<Default, Break::reader_not_counted>,
+       "the queue's EMPTY counts one reader too few: a tile is lost"}};
   const harness::Lesson lesson{
       .number = 8,
       .name = "ping_pong",
@@ -402,23 +386,10 @@ int main(int argc, char** argv) {
                  "rows of tiles that are walked side by side, for the L2; lesson 09 is about it",
                  {"1", "4", "8", "16"},
                  "8"}},
-      .breaks = {{"no-order",
-                  "the consumers take no turns: with more k-tiles than stages, a wrong "
-                  "result or a hang"},
-                 {"both-first", "both consumers take the first turn"},
-                 {"no-skip", "a consumer does not step over the other's k-tiles"},
-                 {"no-c-wait", "with --beta 1: adds C without waiting for it to land"},
-                 {"no-c-release", "with --beta 1: never gives the buffers of C back, a hang"},
-                 {"early-c-release", "with --beta 1: lets the next C in before D has left"},
-                 {"reader-not-counted",
-                  "the queue's EMPTY counts one reader too few: a tile is lost"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
-      .tile =
-          [](const harness::Selection& selection) {
-            const Variant v = variant_for(selection);
-            return harness::Tile{v.tile_m, v.tile_n};
-          },
-      .prepare = prepare,
+      .tile = harness::chosen_tile,
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

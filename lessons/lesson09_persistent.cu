@@ -32,6 +32,7 @@
 #include "common/gemm/tile_order.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/registers.cuh"
 
@@ -190,48 +191,9 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, TileOrder, bool,
-                        gemm::Timeline);
-
-template <Break broken, bool traced = false>
-constexpr Kernel deferred_kernel = gemm_persistent<128, 256, Epilogue::deferred, broken, traced>;
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const bool tall = selection.text("tile") == "256x128";
-  const bool plain = selection.text("epilogue") == "plain";
-  if ((tall || plain) && !broken.empty()) {
-    throw harness::UsageError("--break runs with --tile 128x256 and --epilogue deferred only.");
-  }
-  if (tall && selection.traced()) {
-    throw harness::UsageError("--trace runs with --tile 128x256 only.");
-  }
-  if (broken == "lost-tiles") return deferred_kernel<Break::lost_tiles>;
-  if (broken == "ragged-band") return deferred_kernel<Break::ragged_band>;
-  if (broken == "ring-restart") return deferred_kernel<Break::ring_restart>;
-  if (broken == "early-issue") return deferred_kernel<Break::early_issue>;
-  if (broken == "no-final-wait") return deferred_kernel<Break::no_final_wait>;
-  if (broken == "pack-late") return deferred_kernel<Break::pack_late>;
-  if (broken == "last-tile-kept") return deferred_kernel<Break::last_tile_kept>;
-
-  constexpr Break none = Break::none;
-  if (plain) {
-    if (selection.traced()) return gemm_persistent<128, 256, Epilogue::plain, none, true>;
-    if (tall) return gemm_persistent<256, 128, Epilogue::plain, none, false>;
-    return gemm_persistent<128, 256, Epilogue::plain, none, false>;
-  }
-  if (selection.traced()) return deferred_kernel<none, true>;
-  if (tall) return gemm_persistent<256, 128, Epilogue::deferred, none, false>;
-  return deferred_kernel<none>;
-}
-
-harness::Tile tile_of(const harness::Selection& selection) {
-  return selection.text("tile") == "256x128" ? harness::Tile{256, 128} : harness::Tile{128, 256};
-}
-
 /// The order that the knobs ask for; `auto` leaves it to gemm::choose_order().
 TileOrder order_for(int m, int n, int ctas, const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile_of(selection);
+  const auto [tile_m, tile_n] = harness::chosen_tile(selection);
   const int rows = (m + tile_m - 1) / tile_m;
   const int columns = (n + tile_n - 1) / tile_n;
   TileOrder order = gemm::choose_order(rows, columns, tile_m, tile_n, ctas);
@@ -268,22 +230,20 @@ std::vector<harness::Work> list_work(const gemm::Problem& problem,
   return list;
 }
 
+template <int tile_m, int tile_n, Epilogue epilogue, Break broken = Break::none,
+          bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
-  const auto [tile_m, tile_n] = tile_of(selection);
   const int sms = device.properties().sm_count;
   const TileOrder order = order_for(problem.m, problem.n, sms, selection);
-  // Both tiles take the same shared memory.
   const device::LaunchShape shape{.grid = {static_cast<unsigned>(grid_for(order, sms, selection))},
                                   .block = {threads},
-                                  .shared_bytes = shared_bytes<128, 256>};
+                                  .shared_bytes = shared_bytes<tile_m, tile_n>};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
   const CUtensorMap map_d = gemm::chunk_map<64>(device, "D", problem.d, problem, problem.ldd);
-  const Kernel kernel = kernel_for(selection);
+  const auto kernel = gemm_persistent<tile_m, tile_n, epilogue, broken, traced>;
   const bool serpentine = selection.text("serpentine") == "on";
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
@@ -294,6 +254,29 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
 }  // namespace
 
 int main(int argc, char** argv) {
+  constexpr Epilogue deferred = Epilogue::deferred;
+  const harness::Variants variants{
+      {"--tile 128x256 --epilogue deferred", prepare<128, 256, deferred>},
+      {"--tile 256x128", prepare<256, 128, deferred>},
+      {"--epilogue plain", prepare<128, 256, Epilogue::plain>},
+      {"--tile 256x128 --epilogue plain", prepare<256, 128, Epilogue::plain>},
+      {"--trace", prepare<128, 256, deferred, Break::none, true>},
+      {"--epilogue plain --trace", prepare<128, 256, Epilogue::plain, Break::none, true>},
+      {"--break lost-tiles", prepare<128, 256, deferred, Break::lost_tiles>,
+       "strides by one tile more than there are CTAs: some are left out"},
+      {"--break ragged-band", prepare<128, 256, deferred, Break::ragged_band>,
+       "takes the last band for as thick as the others: tiles are lost where the rows are not a "
+       "multiple of the swizzle"},
+      {"--break ring-restart", prepare<128, 256, deferred, Break::ring_restart>,
+       "the producer starts each tile at the ring's beginning, the consumers go on"},
+      {"--break early-issue", prepare<128, 256, deferred, Break::early_issue>,
+       "issues the first copies before the fence of the barriers' inits"},
+      {"--break no-final-wait", prepare<128, 256, deferred, Break::no_final_wait>,
+       "exits while stores still read shared memory"},
+      {"--break pack-late", prepare<128, 256, deferred, Break::pack_late>,
+       "starts the next tile's first products, and packs the sums after that"},
+      {"--break last-tile-kept", prepare<128, 256, deferred, Break::last_tile_kept>,
+       "has nothing to hide a CTA's last tile under, and forgets it"}};
   const harness::Lesson lesson{
       .number = 9,
       .name = "persistent",
@@ -326,21 +309,10 @@ int main(int argc, char** argv) {
             "rows x columns of D that a CTA computes at a time",
             {"128x256", "256x128"},
             "128x256"}},
-      .breaks = {{"lost-tiles", "strides by one tile more than there are CTAs: some are left out"},
-                 {"ragged-band",
-                  "takes the last band for as thick as the others: tiles are lost "
-                  "where the rows are not a multiple of the swizzle"},
-                 {"ring-restart",
-                  "the producer starts each tile at the ring's beginning, the "
-                  "consumers go on"},
-                 {"early-issue", "issues the first copies before the fence of the barriers' inits"},
-                 {"no-final-wait", "exits while stores still read shared memory"},
-                 {"pack-late",
-                  "starts the next tile's first products, and packs the sums after that"},
-                 {"last-tile-kept", "has nothing to hide a CTA's last tile under, and forgets it"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1", "stores 0", "stores 1"},
-      .tile = tile_of,
-      .prepare = prepare,
+      .tile = harness::chosen_tile,
+      .prepare = variants,
       .list_work = list_work,
   };
   return harness::run(lesson, argc, argv);

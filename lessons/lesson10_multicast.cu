@@ -26,6 +26,7 @@
 #include "common/gemm/tile_order.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/registers.cuh"
@@ -241,76 +242,56 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, TileOrder,
-                        gemm::Timeline);
-
-/// A kernel and what the host needs to know of its cluster.
-struct Variant {
-  int along_m, along_n, a_rows, b_rows;
-  Kernel kernel;
-};
-
 template <class Cluster, Scope scope = Scope::cta, Break broken = Break::none, bool traced = false>
-constexpr Variant variant = {Cluster::along_m, Cluster::along_n, Cluster::a_rows, Cluster::b_rows,
-                             gemm_multicast<Cluster, scope, broken, traced>};
-
-Variant variant_for(const harness::Selection& selection) {
-  using Default = Cluster<2, 1>;
-  const std::string& broken = selection.broken();
-  const std::string& cluster = selection.text("cluster");
-  const bool wide_scope = selection.text("release") == "cluster";
-  if ((cluster != "2x1" || wide_scope) && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --cluster 2x1 --release cta only.");
-  }
-  if (broken == "peers-not-counted") return variant<Default, Scope::cta, Break::peers_not_counted>;
-  if (broken == "own-slice-expected") {
-    return variant<Default, Scope::cta, Break::own_slice_expected>;
-  }
-  if (broken == "no-cluster-sync") return variant<Default, Scope::cta, Break::no_cluster_sync>;
-  if (broken == "early-exit") return variant<Default, Scope::cta, Break::early_exit>;
-  if (broken == "released-at-home") return variant<Default, Scope::cta, Break::released_at_home>;
-  if (selection.traced()) return variant<Default, Scope::cta, Break::none, true>;
-  if (cluster == "1x1") return variant<Cluster<1, 1>>;
-  if (cluster == "1x2") {
-    return wide_scope ? variant<Cluster<1, 2>, Scope::cluster> : variant<Cluster<1, 2>>;
-  }
-  if (cluster == "4x1") {
-    return wide_scope ? variant<Cluster<4, 1>, Scope::cluster> : variant<Cluster<4, 1>>;
-  }
-  if (cluster == "1x4") {
-    return wide_scope ? variant<Cluster<1, 4>, Scope::cluster> : variant<Cluster<1, 4>>;
-  }
-  return wide_scope ? variant<Default, Scope::cluster> : variant<Default>;
-}
-
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
-  const Variant v = variant_for(selection);
-  const unsigned size = v.along_m * v.along_n;
-  const int block_m = tile_m * v.along_m;  // of D, for a cluster
-  const int block_n = tile_n * v.along_n;
+  const auto kernel = gemm_multicast<Cluster, scope, broken, traced>;
+  constexpr unsigned size = Cluster::size;
+  const int block_m = tile_m * Cluster::along_m;  // of D, for a cluster
+  const int block_n = tile_n * Cluster::along_n;
   device::LaunchShape shape{
       .grid = {size}, .block = {threads}, .cluster = {size}, .shared_bytes = shared_bytes};
-  const unsigned resident = device.resident_clusters(shape, v.kernel);
+  const unsigned resident = device.resident_clusters(shape, kernel);
   const TileOrder order =
       gemm::choose_order((problem.m + block_m - 1) / block_m, (problem.n + block_n - 1) / block_n,
                          block_m, block_n, resident);
   shape.grid.x = size * std::min(resident, static_cast<unsigned>(order.tiles()));
 
-  const CUtensorMap map_a = gemm::operand_map(device, "A", problem.a, problem.m, problem.k,
-                                              problem.lda, v.a_rows, tile_k);
-  const CUtensorMap map_b = gemm::operand_map(device, "B", problem.b, problem.n, problem.k,
-                                              problem.ldb, v.b_rows, tile_k);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, Cluster::a_rows);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, Cluster::b_rows);
   const CUtensorMap map_d = gemm::chunk_map<64>(device, "D", problem.d, problem, problem.ldd);
   const gemm::Timeline timeline = selection.timeline();
-  return [=, &device] {
-    device.launch(shape, v.kernel, map_a, map_b, map_d, problem, order, timeline);
-  };
+  return
+      [=, &device] { device.launch(shape, kernel, map_a, map_b, map_d, problem, order, timeline); };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  using Default = Cluster<2, 1>;
+  const harness::Variants variants{
+      {"--cluster 2x1 --release cta", prepare<Default>},
+      {"--release cluster", prepare<Default, Scope::cluster>},
+      {"--cluster 1x1", prepare<Cluster<1, 1>>},
+      {"--cluster 1x1 --release cluster", prepare<Cluster<1, 1>>},
+      {"--cluster 1x2", prepare<Cluster<1, 2>>},
+      {"--cluster 1x2 --release cluster", prepare<Cluster<1, 2>, Scope::cluster>},
+      {"--cluster 4x1", prepare<Cluster<4, 1>>},
+      {"--cluster 4x1 --release cluster", prepare<Cluster<4, 1>, Scope::cluster>},
+      {"--cluster 1x4", prepare<Cluster<1, 4>>},
+      {"--cluster 1x4 --release cluster", prepare<Cluster<1, 4>, Scope::cluster>},
+      {"--trace", prepare<Default, Scope::cta, Break::none, true>},
+      {"--break peers-not-counted", prepare<Default, Scope::cta, Break::peers_not_counted>,
+       "EMPTY counts only this CTA's warps, and only they arrive: a peer's stage is overwritten "
+       "while it is read"},
+      {"--break own-slice-expected", prepare<Default, Scope::cta, Break::own_slice_expected>,
+       "announces the bytes that this CTA loads, not those that land in it"},
+      {"--break no-cluster-sync", prepare<Default, Scope::cta, Break::no_cluster_sync>,
+       "sends slices to peers whose barriers are not made yet"},
+      {"--break early-exit", prepare<Default, Scope::cta, Break::early_exit>,
+       "the producer leaves while peers still arrive at its barriers"},
+      {"--break released-at-home", prepare<Default, Scope::cta, Break::released_at_home>,
+       "EMPTY counts the peers' warps, but they arrive at their own barrier: a hang"}};
   const harness::Lesson lesson{
       .number = 10,
       .name = "multicast",
@@ -327,23 +308,10 @@ int main(int argc, char** argv) {
                  "that the thread has written",
                  {"cta", "cluster"},
                  "cta"}},
-      .breaks = {{"peers-not-counted",
-                  "EMPTY counts only this CTA's warps, and only they arrive: a "
-                  "peer's stage is overwritten while it is read"},
-                 {"own-slice-expected",
-                  "announces the bytes that this CTA loads, not those that "
-                  "land in it"},
-                 {"no-cluster-sync", "sends slices to peers whose barriers are not made yet"},
-                 {"early-exit", "the producer leaves while peers still arrive at its barriers"},
-                 {"released-at-home",
-                  "EMPTY counts the peers' warps, but they arrive at their own "
-                  "barrier: a hang"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
-      .tile =
-          [](const harness::Selection&) {
-            return harness::Tile{tile_m, tile_n};
-          },
-      .prepare = prepare,
+      .tile = harness::fixed_tile(tile_m, tile_n),
+      .prepare = variants,
   };
   return harness::run(lesson, argc, argv);
 }

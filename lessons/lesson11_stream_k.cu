@@ -27,6 +27,7 @@
 #include "common/gemm/tile_order.h"
 #include "common/gemm/timeline.cuh"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/flag.cuh"
 #include "common/ptx/registers.cuh"
@@ -235,39 +236,6 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, StreamKPlan,
-                        TileOrder, Workspace, gemm::Timeline);
-
-Kernel kernel_for(const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  const bool atomic = selection.text("fixup") == "atomic";
-  const bool forwards = selection.text("walk") == "forwards";
-  if (atomic && (!broken.empty() || selection.traced() || forwards)) {
-    throw harness::UsageError("--break, --trace and --walk run with --fixup ordered only.");
-  }
-  if (forwards && !broken.empty()) {
-    throw harness::UsageError("--break runs with --walk backwards only.");
-  }
-  constexpr Fixup ordered = Fixup::ordered;
-  constexpr Walk back = Walk::backwards;
-  if (broken == "flag-not-reset") return gemm_stream_k<ordered, Break::flag_not_reset, back, false>;
-  if (broken == "relaxed-flag") return gemm_stream_k<ordered, Break::relaxed_flag, back, false>;
-  if (broken == "early-flag") return gemm_stream_k<ordered, Break::early_flag, back, false>;
-  if (broken == "no-barrier-behind-flag") {
-    return gemm_stream_k<ordered, Break::no_barrier_behind_flag, back, false>;
-  }
-  if (broken == "contributor-forgotten") {
-    return gemm_stream_k<ordered, Break::contributor_forgotten, back, false>;
-  }
-  if (forwards) {
-    return selection.traced() ? gemm_stream_k<ordered, Break::none, Walk::forwards, true>
-                              : gemm_stream_k<ordered, Break::none, Walk::forwards, false>;
-  }
-  if (selection.traced()) return gemm_stream_k<ordered, Break::none, back, true>;
-  if (atomic) return gemm_stream_k<Fixup::atomic, Break::none, back, false>;
-  return gemm_stream_k<ordered, Break::none, back, false>;
-}
-
 /// Which place of D a tile has, and which CTA computes what of it.
 struct Schedule {
   TileOrder order;
@@ -306,6 +274,7 @@ std::vector<harness::Work> list_work(const gemm::Problem& problem,
   return list;
 }
 
+template <Fixup fixup, Walk direction, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
                         const harness::Selection& selection) {
   // An owner waits for CTAs that must be running: no more of them than fit at a time.
@@ -326,12 +295,10 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
   const Workspace workspace{static_cast<float4*>(memory->sums.address()),
                             static_cast<std::uint32_t*>(memory->flags.address())};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
   const CUtensorMap map_d = gemm::chunk_map<64>(device, "D", problem.d, problem, problem.ldd);
-  const Kernel kernel = kernel_for(selection);
+  const auto kernel = gemm_stream_k<fixup, broken, direction, traced>;
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
     (void)memory;  // lives as long as the launch
@@ -342,6 +309,24 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem,
 }  // namespace
 
 int main(int argc, char** argv) {
+  constexpr Fixup ordered = Fixup::ordered;
+  constexpr Walk backwards = Walk::backwards;
+  const harness::Variants variants{
+      {"--fixup ordered --walk backwards", prepare<ordered, backwards>},
+      {"--fixup atomic", prepare<Fixup::atomic, backwards>},
+      {"--walk forwards", prepare<ordered, Walk::forwards>},
+      {"--walk forwards --trace", prepare<ordered, Walk::forwards, Break::none, true>},
+      {"--trace", prepare<ordered, backwards, Break::none, true>},
+      {"--break flag-not-reset", prepare<ordered, backwards, Break::flag_not_reset>,
+       "leaves the flags set: the next launch does not wait"},
+      {"--break relaxed-flag", prepare<ordered, backwards, Break::relaxed_flag>,
+       "reads the flag without acquiring what it stands for"},
+      {"--break early-flag", prepare<ordered, backwards, Break::early_flag>,
+       "sets the flag before the sums are written"},
+      {"--break no-barrier-behind-flag", prepare<ordered, backwards, Break::no_barrier_behind_flag>,
+       "one thread waits, and the others do not wait for it"},
+      {"--break contributor-forgotten", prepare<ordered, backwards, Break::contributor_forgotten>,
+       "takes over from one CTA where there are several"}};
   const harness::Lesson lesson{
       .number = 11,
       .name = "stream_k",
@@ -367,17 +352,10 @@ int main(int argc, char** argv) {
             "in which each waits for the one before it",
             {"backwards", "forwards"},
             "backwards"}},
-      .breaks = {{"flag-not-reset", "leaves the flags set: the next launch does not wait"},
-                 {"relaxed-flag", "reads the flag without acquiring what it stands for"},
-                 {"early-flag", "sets the flag before the sums are written"},
-                 {"no-barrier-behind-flag", "one thread waits, and the others do not wait for it"},
-                 {"contributor-forgotten", "takes over from one CTA where there are several"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
-      .tile =
-          [](const harness::Selection&) {
-            return harness::Tile{tile_m, tile_n};
-          },
-      .prepare = prepare,
+      .tile = harness::fixed_tile(tile_m, tile_n),
+      .prepare = variants,
       .list_work = list_work,
   };
   return harness::run(lesson, argc, argv);

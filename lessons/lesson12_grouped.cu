@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "common/gemm/group_order.h"
 #include "common/gemm/group_search.cuh"
 #include "common/gemm/mainloop.cuh"
 #include "common/gemm/operand_map.h"
@@ -33,6 +34,7 @@
 #include "common/gemm/timeline.cuh"
 #include "common/harness/grouped_experiment.h"
 #include "common/harness/lesson.h"
+#include "common/harness/variants.h"
 #include "common/ptx/elect.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/registers.cuh"
@@ -339,77 +341,26 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(Maps, const gemm::Problem*, int, Maps*, gemm::Timeline);
-
-/// What the host needs to know of a tile.
-struct Variant {
-  gemm::TileShape tile;
-  std::size_t shared_bytes;
-  Kernel kernel;
-};
-
-template <class Config, Break broken = Break::none, bool traced = false>
-constexpr Variant variant = {Config::tile, Config::shared_bytes,
-                             gemm_grouped<Config, broken, traced>};
-
-Variant variant_for(const harness::Selection& selection) {
-  using Default = Config64x256;
-  const std::string& broken = selection.broken();
-  const bool square = selection.text("tile") == "128x128";
-  if (square && !broken.empty()) {
-    throw harness::UsageError("--break runs with --tile 64x256 only.");
-  }
-  if (broken == "start-lost") return variant<Default, Break::start_lost>;
-  if (broken == "plain-copy") return variant<Default, Break::plain_copy>;
-  if (broken == "no-acquire") return variant<Default, Break::no_acquire>;
-  if (broken == "early-release") return variant<Default, Break::early_release>;
-  if (broken == "no-store-wait") return variant<Default, Break::no_store_wait>;
-  if (broken == "same-k") return variant<Default, Break::same_k>;
-  if (broken == "stale-sums") return variant<Default, Break::stale_sums>;
-  if (selection.traced()) {
-    return square ? variant<Config128x128, Break::none, true> : variant<Default, Break::none, true>;
-  }
-  return square ? variant<Config128x128> : variant<Default>;
-}
-
-/// In the order in which their tiles are computed. Neighbours in the list run at the same time:
-/// those that multiply the same B then read it from the L2 but once.
-std::vector<gemm::Problem> in_order(std::span<const gemm::Problem> groups,
-                                    const harness::Selection& selection) {
-  std::vector<gemm::Problem> list(groups.begin(), groups.end());
-  if (selection.text("order") == "list") return list;
-  std::vector<const __nv_bfloat16*> weights;  // in the order in which they appear
-  const auto place = [&](const gemm::Problem& p) {
-    return std::find(weights.begin(), weights.end(), p.b) - weights.begin();
-  };
-  for (const gemm::Problem& p : list) {
-    if (place(p) == std::ssize(weights)) weights.push_back(p.b);
-  }
-  std::stable_sort(list.begin(), list.end(), [&](const gemm::Problem& p, const gemm::Problem& q) {
-    return place(p) < place(q);
-  });
-  return list;
-}
-
 /// Maps whose boxes are those of all groups, made for the first one that has elements.
 Maps any_maps(device::Device& device, std::span<const gemm::Problem> groups, gemm::TileShape tile) {
   const gemm::Problem& p = *std::find_if(groups.begin(), groups.end(),
                                          [&](const gemm::Problem& q) { return tile.count(q) > 0; });
-  return {gemm::operand_map(device, "A", p.a, p.m, p.k, p.lda, tile.m, tile_k),
-          gemm::operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile.n, tile_k),
+  return {gemm::map_of_a(device, p, tile.m), gemm::map_of_b(device, p, tile.n),
           gemm::chunk_map<64>(device, "D", p.d, p, p.ldd)};
 }
 
+template <class Config, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, std::span<const gemm::Problem> groups,
                         const harness::Selection& selection) {
-  const Variant v = variant_for(selection);
-  const std::vector<gemm::Problem> list = in_order(groups, selection);
+  std::vector<gemm::Problem> list(groups.begin(), groups.end());
+  if (selection.text("order") == "weights") gemm::sort_by_weights(list);
   const std::int64_t tiles =
       std::accumulate(list.begin(), list.end(), std::int64_t{0},
-                      [&](std::int64_t sum, const auto& p) { return sum + v.tile.count(p); });
+                      [&](std::int64_t sum, const auto& p) { return sum + Config::tile.count(p); });
   const auto ctas = std::min<std::int64_t>(tiles, device.properties().sm_count);
-  const device::LaunchShape shape{
-      .grid = {static_cast<unsigned>(ctas)}, .block = {threads}, .shared_bytes = v.shared_bytes};
+  const device::LaunchShape shape{.grid = {static_cast<unsigned>(ctas)},
+                                  .block = {threads},
+                                  .shared_bytes = Config::shared_bytes};
 
   struct Memory {
     device::Buffer groups, maps;
@@ -419,18 +370,38 @@ harness::Launch prepare(device::Device& device, std::span<const gemm::Problem> g
   memory->maps = device::Buffer(device, ctas * Queue::slots * sizeof(Maps));
   device.copy_to_device(memory->groups.address(), list.data(), memory->groups.bytes());
   const int count = static_cast<int>(list.size());
-  const Maps maps = any_maps(device, list, v.tile);
+  const Maps maps = any_maps(device, list, Config::tile);
+  const auto kernel = gemm_grouped<Config, broken, traced>;
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
-    device.launch(shape, v.kernel, maps,
-                  static_cast<const gemm::Problem*>(memory->groups.address()), count,
-                  static_cast<Maps*>(memory->maps.address()), timeline);
+    device.launch(shape, kernel, maps, static_cast<const gemm::Problem*>(memory->groups.address()),
+                  count, static_cast<Maps*>(memory->maps.address()), timeline);
   };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  using Default = Config64x256;
+  const harness::VariantsOf<std::span<const gemm::Problem>> variants{
+      {"--tile 64x256", prepare<Default>},
+      {"--tile 128x128", prepare<Config128x128>},
+      {"--trace", prepare<Default, Break::none, true>},
+      {"--tile 128x128 --trace", prepare<Config128x128, Break::none, true>},
+      {"--break start-lost", prepare<Default, Break::start_lost>,
+       "the search keeps its group, and forgets how many tiles lie before it"},
+      {"--break plain-copy", prepare<Default, Break::plain_copy>,
+       "copies the maps to global memory by ordinary stores"},
+      {"--break no-acquire", prepare<Default, Break::no_acquire>,
+       "uses the maps without asking for them anew"},
+      {"--break early-release", prepare<Default, Break::early_release>,
+       "a consumer gives the slot back when it has read it: the maps change while copies use them"},
+      {"--break no-store-wait", prepare<Default, Break::no_store_wait>,
+       "the same before its stores have read: the map of D changes"},
+      {"--break same-k", prepare<Default, Break::same_k>,
+       "steps over the other consumer's tile as if its K were that of the own"},
+      {"--break stale-sums", prepare<Default, Break::stale_sums>,
+       "a group with K = 0 gets the sums of the tile before"}};
   std::vector<harness::Knob> knobs = harness::grouped_knobs();
   knobs.push_back({"tile",
                    "rows x columns of D that a consumer computes alone: with 64 rows, fewer are "
@@ -450,26 +421,13 @@ int main(int argc, char** argv) {
           "a slot of the queue of tiles, or `full` and `empty` of the ring, if the roles count "
           "a group's k-tiles differently",
       .knobs = knobs,
-      .breaks =
-          {{"start-lost", "the search keeps its group, and forgets how many tiles lie before it"},
-           {"plain-copy", "copies the maps to global memory by ordinary stores"},
-           {"no-acquire", "uses the maps without asking for them anew"},
-           {"early-release",
-            "a consumer gives the slot back when it has read it: the maps change while copies "
-            "use them"},
-           {"no-store-wait", "the same before its stores have read: the map of D changes"},
-           {"same-k", "steps over the other consumer's tile as if its K were that of the own"},
-           {"stale-sums", "a group with K = 0 gets the sums of the tile before"}},
+      .breaks = variants.breaks(),
       .tracks = {"loader", "scheduler", "consumer 0", "consumer 1"},
-      .tile =
-          [](const harness::Selection& selection) {
-            const Variant v = variant_for(selection);
-            return harness::Tile{v.tile.m, v.tile.n};
-          },
+      .tile = harness::chosen_tile,
       .experiment =
-          [](device::Device& device, const harness::Options& options) {
+          [&](device::Device& device, const harness::Options& options) {
             constexpr int pitch_multiple = 8;
-            return harness::grouped_experiment(device, options, pitch_multiple, prepare);
+            return harness::grouped_experiment(device, options, pitch_multiple, variants);
           },
       .omitted = harness::flags_without_groups(),
   };

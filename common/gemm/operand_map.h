@@ -11,6 +11,7 @@
 #include "common/device/device.h"
 #include "common/gemm/chunk.cuh"
 #include "common/gemm/fused_problem.h"
+#include "common/gemm/k_tile.cuh"
 #include "common/gemm/problem.h"
 
 namespace gemm {
@@ -26,6 +27,16 @@ inline CUtensorMap operand_map(device::Device& device, std::string name,
   return device.encode(device::matrix_map(std::move(name), device::ElementType::bf16, matrix, rows,
                                           std::max(k, 1), pitch, box_rows, box_k,
                                           device::Swizzle::b128));
+}
+
+/// The tensor map of the problem's A, copied in boxes of `rows` rows of a k-tile.
+inline CUtensorMap map_of_a(device::Device& device, const Problem& p, int rows) {
+  return operand_map(device, "A", p.a, p.m, p.k, p.lda, rows, tile_k);
+}
+
+/// The same of B.
+inline CUtensorMap map_of_b(device::Device& device, const Problem& p, int rows) {
+  return operand_map(device, "B", p.b, p.n, p.k, p.ldb, rows, tile_k);
 }
 
 /// The tensor map of C or D (the problem's m x n, `pitch` elements from row to row), copied in

@@ -18,6 +18,17 @@ struct Tile {
   int m = 1, n = 1;
 };
 
+/// The tile that --tile names: "128x256".
+inline Tile chosen_tile(const Selection& selection) {
+  const std::string& tile = selection.text("tile");
+  return {std::stoi(tile), std::stoi(tile.substr(tile.find('x') + 1))};
+}
+
+/// For Lesson::tile, where there is but one.
+inline std::function<Tile(const Selection&)> fixed_tile(int m, int n) {
+  return [m, n](const Selection&) { return Tile{m, n}; };
+}
+
 /// What a CTA computes at a time: k-tiles of a tile of D, k_begin, k_begin + k_step, ...
 struct Work {
   int cta, number;  ///< the CTA's first has number 0
@@ -66,7 +77,7 @@ struct Lesson {
 int run(const Lesson& lesson, int argc, char** argv);
 
 /// Runs `body` and turns what it throws into one line on stderr and the exit status above. For
-/// lessons whose main() is not a GEMM (lesson 00); such a body waits for its kernels through a
+/// lessons that are no GEMM (lesson 00, roofline.h); such a body waits for its kernels through a
 /// Watchdog (watchdog.h), which does not unwind when one hangs.
 int guard(const std::string& program, const std::function<int()>& body);
 
