@@ -20,8 +20,7 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
+#include <iterator>
 
 #include "common/gemm/activation.h"
 #include "common/gemm/choose_order.h"
@@ -34,48 +33,34 @@
 #include "common/gemm/training_problem.h"
 #include "common/harness/lesson.h"
 #include "common/harness/training_experiment.h"
-#include "common/ptx/elect.cuh"
-#include "common/ptx/fence.cuh"
-#include "common/ptx/registers.cuh"
+#include "common/harness/variants.h"
+#include "common/ptx/tma.cuh"
 
 namespace {
 
 using gemm::Activation;
-using gemm::Pass;
 using gemm::ReduceBreak;
-using gemm::tile_k;
 using gemm::TrainingProblem;
 namespace fused = gemm::fused;
 
-enum class Break { none, padded_rows, early_count, relaxed_count, aux_after_activation };
+// The chains of operations. Reduce rounds the values as StoreBf16D does, and comes before it.
 
-constexpr ReduceBreak reduce_break(Break broken) {
-  return broken == Break::padded_rows     ? ReduceBreak::padded_rows
-         : broken == Break::early_count   ? ReduceBreak::early_count
-         : broken == Break::relaxed_count ? ReduceBreak::relaxed_count
-                                          : ReduceBreak::none;
-}
+template <Activation activation, ReduceBreak broken = ReduceBreak::none>
+using Forward =
+    gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::StoreAux, gemm::Activate<activation>,
+                gemm::Reduce<broken>, gemm::StoreBf16D>;
 
-/// The chains of operations. Reduce rounds the values as StoreBf16D does, and comes before it.
-template <Pass pass, Activation activation, Break broken>
-struct EpilogueOf {
-  using Type =
-      gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::StoreAux,
-                  gemm::Activate<activation>, gemm::Reduce<reduce_break(broken)>, gemm::StoreBf16D>;
-};
+template <Activation activation, ReduceBreak broken = ReduceBreak::none>
+using Backward = gemm::Chain<gemm::Scale, gemm::AddC, gemm::TimesSlope<activation>,
+                             gemm::Reduce<broken>, gemm::StoreBf16D>;
+
+/// Forward with two operations exchanged: a broken one.
 template <Activation activation>
-struct EpilogueOf<Pass::forward, activation, Break::aux_after_activation> {
-  using Type = gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::Activate<activation>,
-                           gemm::StoreAux, gemm::Reduce<ReduceBreak::none>, gemm::StoreBf16D>;
-};
-template <Activation activation, Break broken>
-struct EpilogueOf<Pass::backward, activation, broken> {
-  using Type = gemm::Chain<gemm::Scale, gemm::AddC, gemm::TimesSlope<activation>,
-                           gemm::Reduce<reduce_break(broken)>, gemm::StoreBf16D>;
-};
+using AuxLast =
+    gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::Activate<activation>, gemm::StoreAux,
+                gemm::Reduce<ReduceBreak::none>, gemm::StoreBf16D>;
 
-/// `map_c` and `map_aux` are those of the first and second matrix that are loaded, if C is.
-template <Pass pass, Activation activation, Break broken, bool traced>
+template <class Epilogue, fused::Break broken, bool traced>
 __global__ void __launch_bounds__(fused::threads, 1)
     gemm_training(const __grid_constant__ CUtensorMap map_a,
                   const __grid_constant__ CUtensorMap map_b,
@@ -84,98 +69,25 @@ __global__ void __launch_bounds__(fused::threads, 1)
                   const __grid_constant__ CUtensorMap map_aux,
                   const __grid_constant__ TrainingProblem p, const gemm::TileOrder order,
                   const gemm::Timeline timeline) {
-  extern __shared__ __align__(1024) unsigned char shared[];
-  __shared__ fused::Barriers barriers;
-
-  const fused::Ring ring{shared, barriers.full, barriers.empty};
-  const fused::Copies copies{p.loads(), p.stores()};
-  const int k_tiles = (p.product.k + tile_k - 1) / tile_k;
-
-  if (threadIdx.x == 0) {
-    ring.init(4);  // the warps of one consumer: a stage belongs to one tile
-    barriers.init();
-    ptx::fence_mbarrier_init();
-  }
-  __syncthreads();
-
-  if (threadIdx.x < 128) {
-    ptx::registers_decrease<fused::registers.producer>();
-    const int role = threadIdx.x / 32;
-    if (!ptx::elect_one()) return;
-    if (role == 0) {
-      gemm::Track<traced> track(timeline, 0, true);
-      fused::load_operands(map_a, map_b, ring, barriers.queue, k_tiles, track);
-    } else if (role == 1) {
-      fused::schedule_tiles(barriers.queue, order);
-    } else if (role == 2) {
-      fused::load_inputs(p.has_c() ? map_c : map_aux, map_aux, copies, shared, barriers);
-    } else {
-      gemm::Track<traced> track(timeline, 3, true);
-      const auto is_direct = [&](int column) { return p.overhangs_a_unit(column, 64); };
-      fused::store_outputs(map_d, map_aux, copies, shared, barriers, is_direct, track);
-    }
-  } else {
-    ptx::registers_increase<fused::registers.consumer>();
-    gemm::Track<traced> track(timeline, threadIdx.x / 128, threadIdx.x % 128 == 0);
-    using Epilogue = typename EpilogueOf<pass, activation, broken>::Type;
-    fused::consume<Epilogue>(p, copies, shared, ring, barriers, k_tiles, track);
-  }
+  const bool reads_aux = p.pass == gemm::Pass::backward;
+  const auto load = [&](gemm::Places to, int row, int column, ptx::Mbarrier& landed) {
+    if (p.has_c()) ptx::tma_load_2d(to.at(0), map_c, column, row, landed);
+    if (reads_aux) ptx::tma_load_2d(to.at(p.loads() - 1), map_aux, column, row, landed);
+  };
+  const auto store = [&](gemm::Places from, int row, int column) {
+    if (p.overhangs_a_unit(column, 64)) return;  // the consumers have stored it themselves
+    ptx::tma_store_2d(map_d, column, row, from.at(0));
+    if (!reads_aux) ptx::tma_store_2d(map_aux, column, row, from.at(1));
+  };
+  fused::run<Epilogue, broken, traced>(map_a, map_b, p, order, timeline,
+                                       fused::Copies{p.loads(), p.stores()}, load, store);
 }
 
 // ---- The host.
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, CUtensorMap, CUtensorMap,
-                        TrainingProblem, gemm::TileOrder, gemm::Timeline);
-
-template <Pass pass>
-Kernel kernel_of(Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return gemm_training<pass, Activation::relu, Break::none, false>;
-    case Activation::gelu_tanh:
-      return gemm_training<pass, Activation::gelu_tanh, Break::none, false>;
-    case Activation::silu:
-      return gemm_training<pass, Activation::silu, Break::none, false>;
-    case Activation::gelu:
-    case Activation::none:
-      break;
-  }
-  return gemm_training<pass, Activation::gelu, Break::none, false>;
-}
-
-Kernel kernel_for(Pass pass, Activation activation, const harness::Selection& selection) {
-  const std::string& broken = selection.broken();
-  constexpr Activation gelu = Activation::gelu;
-  if (activation != gelu && (!broken.empty() || selection.traced())) {
-    throw harness::UsageError("--break and --trace run with --activation gelu only.");
-  }
-  const bool needs_forward = broken == "padded-rows" || broken == "aux-after-activation";
-  if (!broken.empty() && needs_forward != (pass == Pass::forward)) {
-    throw harness::UsageError("--break " + broken + " runs with --pass " +
-                              (needs_forward ? "forward" : "backward") + " only.");
-  }
-  if (broken == "padded-rows") {
-    return gemm_training<Pass::forward, gelu, Break::padded_rows, false>;
-  }
-  if (broken == "aux-after-activation") {
-    return gemm_training<Pass::forward, gelu, Break::aux_after_activation, false>;
-  }
-  if (broken == "early-count") {
-    return gemm_training<Pass::backward, gelu, Break::early_count, false>;
-  }
-  if (broken == "relaxed-count") {
-    return gemm_training<Pass::backward, gelu, Break::relaxed_count, false>;
-  }
-  if (pass == Pass::forward) {
-    return selection.traced() ? gemm_training<Pass::forward, gelu, Break::none, true>
-                              : kernel_of<Pass::forward>(activation);
-  }
-  return selection.traced() ? gemm_training<Pass::backward, gelu, Break::none, true>
-                            : kernel_of<Pass::backward>(activation);
-}
-
-harness::Launch prepare(device::Device& device, const TrainingProblem& problem,
-                        Activation activation, const harness::Selection& selection) {
+template <class Epilogue, fused::Break broken = fused::Break::none, bool traced = false>
+harness::Launch prepare(device::Device& device, const TrainingProblem& problem, Activation,
+                        const harness::Selection& selection) {
   constexpr int tile_m = fused::tile_m, tile_n = fused::tile_n;
   const gemm::Problem& p = problem.product;
   const int sms = device.properties().sm_count;
@@ -185,23 +97,45 @@ harness::Launch prepare(device::Device& device, const TrainingProblem& problem,
                                   .block = {fused::threads},
                                   .shared_bytes = fused::shared_bytes};
 
-  const CUtensorMap map_a = gemm::operand_map(device, "A", p.a, p.m, p.k, p.lda, tile_m, tile_k);
-  const CUtensorMap map_b = gemm::operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile_n, tile_k);
+  const CUtensorMap map_a = gemm::map_of_a(device, p, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, p, tile_n);
   const CUtensorMap map_d = gemm::output_map(device, problem);
   const CUtensorMap map_aux = gemm::chunk_map<64>(device, "aux", problem.aux, p, problem.ld_aux);
   // Nobody uses the map of a matrix that is not there.
   const CUtensorMap map_c =
       problem.has_c() ? gemm::chunk_map<64>(device, "C", p.c, p, p.ldc) : map_d;
-  const Kernel kernel = kernel_for(problem.pass, activation, selection);
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
-    device.launch(shape, kernel, map_a, map_b, map_c, map_d, map_aux, problem, order, timeline);
+    device.launch(shape, gemm_training<Epilogue, broken, traced>, map_a, map_b, map_c, map_d,
+                  map_aux, problem, order, timeline);
   };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  constexpr Activation relu = Activation::relu, gelu = Activation::gelu,
+                       gelu_tanh = Activation::gelu_tanh, silu = Activation::silu;
+  using fused::Break;
+  const harness::VariantsOf<const TrainingProblem&, Activation> variants{
+      {"--pass backward --activation gelu", prepare<Backward<gelu>>},
+      {"--activation relu", prepare<Backward<relu>>},
+      {"--activation gelu-tanh", prepare<Backward<gelu_tanh>>},
+      {"--activation silu", prepare<Backward<silu>>},
+      {"--pass forward", prepare<Forward<gelu>>},
+      {"--pass forward --activation relu", prepare<Forward<relu>>},
+      {"--pass forward --activation gelu-tanh", prepare<Forward<gelu_tanh>>},
+      {"--pass forward --activation silu", prepare<Forward<silu>>},
+      {"--trace", prepare<Backward<gelu>, Break::none, true>},
+      {"--pass forward --trace", prepare<Forward<gelu>, Break::none, true>},
+      {"--pass forward --break padded-rows", prepare<Forward<gelu, ReduceBreak::padded_rows>>,
+       "with --pass forward --scalar sum: adds up the rows of the last tiles that lie outside D"},
+      {"--pass forward --break aux-after-activation", prepare<AuxLast<gelu>>,
+       "with --pass forward: keeps what the activation gives, in place of what it gets"},
+      {"--break early-count", prepare<Backward<gelu>, Break::early_end>,
+       "counts a tile before its sums are written"},
+      {"--break relaxed-count", prepare<Backward<gelu, ReduceBreak::relaxed_count>>,
+       "counts a tile without releasing its sums, or acquiring those of others"}};
   const harness::Lesson lesson{
       .number = 14,
       .name = "training_epilogue",
@@ -209,22 +143,12 @@ int main(int argc, char** argv) {
       .likely_wait =
           "`landed`, `written` or `free` of a buffer, if a role walks another list of chunks",
       .knobs = harness::training_knobs(),
-      .breaks = {{"padded-rows",
-                  "with --pass forward --scalar sum: adds up the rows of the last tiles that lie "
-                  "outside D"},
-                 {"aux-after-activation",
-                  "with --pass forward: keeps what the activation gives, in place of what it gets"},
-                 {"early-count", "counts a tile before all warps have written their sums of it"},
-                 {"relaxed-count",
-                  "counts a tile without releasing its sums, or acquiring those of others"}},
-      .tracks = {"producer", "consumer 0", "consumer 1", "storer"},
-      .tile =
-          [](const harness::Selection&) {
-            return harness::Tile{fused::tile_m, fused::tile_n};
-          },
+      .breaks = variants.breaks(),
+      .tracks = {std::begin(fused::tracks), std::end(fused::tracks)},
+      .tile = harness::fixed_tile(fused::tile_m, fused::tile_n),
       .experiment =
-          [](device::Device& device, const harness::Options& options) {
-            return harness::training_experiment(device, options, prepare);
+          [&](device::Device& device, const harness::Options& options) {
+            return harness::training_experiment(device, options, variants);
           },
   };
   return harness::run(lesson, argc, argv);

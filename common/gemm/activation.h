@@ -23,9 +23,6 @@ enum class Activation { none, relu, gelu, gelu_tanh, silu };
 /// Instructions of the GPU, and what stands for them on the host.
 struct Fast {
 #ifdef __CUDA_ARCH__
-  __device__ static float exp2(float x) {
-    return ptx::exp2_approx(x);
-  }
   __device__ static float exp2_ftz(float x) {
     return ptx::exp2_approx_ftz(x);
   }
@@ -35,10 +32,10 @@ struct Fast {
   __device__ static float max_or_nan(float a, float b) {
     return ptx::max_or_nan(a, b);
   }
-#else
-  HOST_DEVICE static float exp2(float x) {
-    return std::exp2(x);
+  __device__ static float min_or_nan(float a, float b) {
+    return ptx::min_or_nan(a, b);
   }
+#else
   HOST_DEVICE static float exp2_ftz(float x) {
     return x < -126 ? 0 : std::exp2(x);
   }
@@ -47,6 +44,9 @@ struct Fast {
   }
   HOST_DEVICE static float max_or_nan(float a, float b) {
     return a > b || std::isnan(a) ? a : b;
+  }
+  HOST_DEVICE static float min_or_nan(float a, float b) {
+    return a < b || std::isnan(a) ? a : b;
   }
 #endif
 };
@@ -78,7 +78,7 @@ HOST_DEVICE inline float normal_tail(float t) {
 
 /// 1 / (1 + 2^v) for v >= 0, as 2^-v / (1 + 2^-v).
 HOST_DEVICE inline float logistic_tail(float v) {
-  const float e = Fast::exp2(-v);
+  const float e = Fast::exp2_ftz(-v);
   return e * Fast::reciprocal(1 + e);
 }
 
@@ -102,8 +102,9 @@ HOST_DEVICE inline float tail(float t) {
 template <Activation activation>
 HOST_DEVICE inline float tail_slope(float t, float tail_of_t) {
   if constexpr (activation == Activation::gelu) {
-    constexpr float half_log2_e = 0.72134752F, density_at_0 = 0.398942280F;
-    return density_at_0 * Fast::exp2_ftz(-half_log2_e * t * t);
+    // The normal density: e^(-t^2 / 2) / sqrt(2 pi).
+    constexpr float half_log2_e = 0.72134752F, log2_density_at_0 = -1.32574806F;
+    return Fast::exp2_ftz(std::fma(-half_log2_e * t, t, log2_density_at_0));
   } else {
     // The logistic function L has L' = L (1 - L).
     const float logistic_slope = std::fma(-tail_of_t, tail_of_t, tail_of_t);
@@ -114,7 +115,7 @@ HOST_DEVICE inline float tail_slope(float t, float tail_of_t) {
 }
 
 /// The slope of the activation at x. Where x > 0 it is 1 - q, elsewhere q, with q = S(-t) - t
-/// S'(t). ReLU has slope 0 at 0. NaN gives NaN. Off by at most 2^-18.
+/// S'(t): as far from 1/2 on both sides. ReLU has slope 0 at 0. NaN gives NaN. Off by at most 2^-18.
 template <Activation activation>
 HOST_DEVICE inline float slope(float x) {
   if constexpr (activation == Activation::none) {
@@ -122,10 +123,10 @@ HOST_DEVICE inline float slope(float x) {
   } else if constexpr (activation == Activation::relu) {
     return x > 0 ? 1.0F : x <= 0 ? 0.0F : x;
   } else {
-    const float t = bump_distance(x);
+    const float t = Fast::min_or_nan(std::fabs(x), 128);
     const float tail_of_t = tail<activation>(t);
     const float q = std::fma(-t, tail_slope<activation>(t, tail_of_t), tail_of_t);
-    return x > 0 ? 1 - q : x <= 0 ? q : x;
+    return 0.5F + std::copysign(0.5F - q, x);
   }
 }
 

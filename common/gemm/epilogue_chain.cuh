@@ -1,7 +1,7 @@
 // A fused epilogue as a chain of operations: what happens to a tile between its sums and D.
 //
-// What never varies stands in the kernel: the walk over the tile's chunks, who waits for whom, the
-// copies between global and shared memory. What varies are the operations. Each has a function for
+// What never varies stands in fused_roles.cuh: the walk over the tile's chunks, who waits for whom,
+// the copies between global and shared memory. What varies are the operations. Each has a function for
 // the stages of the walk in which it has something to do, and does nothing in the others:
 //
 //   begin   once a tile, before its sums are there: fetches what all chunks need
@@ -9,6 +9,8 @@
 //   reduce  once a chunk: adds its values up, in registers
 //   store   once a chunk: writes its outputs to shared memory
 //   end     once a tile: passes on what was added up
+//   finish  once a tile, some time after all consumers' threads have ended it: what takes long, such
+//           as waiting for other CTAs. A warp of the producer's warpgroup runs it
 //
 // In each stage the operations come in the order of the chain. An operation is an object of each of
 // the 128 threads of a consumer; its members are registers.
@@ -17,6 +19,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/gemm/activation.h"
@@ -33,10 +36,25 @@ struct Fragment {
 
   float value[2 * pairs];
   int row, column;   ///< of pair 0, in D
-  int block, strip;  ///< the chunk's place in its tile, in chunks; known when this is compiled
+  int block, strip;  ///< the chunk's place in its tile, in chunks
 
   __device__ int row_of(int pair) const { return row + pair % 2 * 8; }
   __device__ int column_of(int pair) const { return column + pair / 2 * 8; }
+
+  /// Takes the sums of chunk `chunk` of a tile, counted row by row; it is known when the kernel runs
+  /// only. Registers have no index that a kernel could compute: there is a branch for each chunk.
+  template <int candidate = 0, int blocks, int count>
+  __device__ void take_sums(const float (&accumulator)[blocks][count], int chunk) {
+    constexpr int size = 2 * pairs, across = count / size;
+    if (chunk == candidate) {
+#pragma unroll
+      for (int i = 0; i < size; ++i) {
+        value[i] = accumulator[candidate / across][candidate % across * size + i];
+        asm volatile("" : "+f"(value[i]));  // keeps the branch: no selecting among all chunks
+      }
+    }
+    if constexpr (candidate + 1 < blocks * across) take_sums<candidate + 1>(accumulator, chunk);
+  }
 
   /// This thread's row and column of pair 0, in a chunk.
   __device__ static int own_row() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
@@ -58,6 +76,10 @@ struct Operation {
   __device__ void reduce(Fragment&) {}
   __device__ void store(const Fragment&, Places) const {}
   __device__ void end(int /*row*/, int /*column*/) const {}
+
+  static constexpr bool finishes = false;  ///< whether finish() does anything
+  template <class Problem>
+  __device__ static void finish(const Problem&, int /*row*/, int /*column*/) {}
 };
 
 /// The operations one after the other. A chain inherits from its operations, and `(Operations::f(),
@@ -76,6 +98,12 @@ struct Chain : Operations... {
     (Operations::store(f, places), ...);
   }
   __device__ void end(int row, int column) const { (Operations::end(row, column), ...); }
+
+  static constexpr bool finishes = (Operations::finishes || ...);
+  template <class Problem>
+  __device__ static void finish(const Problem& p, int row, int column) {
+    (Operations::finish(p, row, column), ...);
+  }
 };
 
 // ---- Operations of a forward pass.
@@ -168,9 +196,10 @@ struct AddBias : Operation {
         }
       }
     } else if (p.bias_kind == Bias::column) {
+      const std::uint32_t of_strip = f.strip == 0 ? held[0] : held[1];
 #pragma unroll
       for (int i = 0; i < Fragment::pairs; i += 2) {
-        const float2 of_columns = unpack_bf16(from_lane(held[f.strip], 4 * (i / 2) + lane % 4));
+        const float2 of_columns = unpack_bf16(from_lane(of_strip, 4 * (i / 2) + lane % 4));
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           f.value[2 * (i + half)] += of_columns.x;

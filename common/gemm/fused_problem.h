@@ -37,7 +37,7 @@ struct FusedProblem {
   /// Whether a TMA store of the `columns` columns of D from `first` on would write beyond them. It
   /// leaves out what lies outside D in units of 16 bytes only (gemm::overhangs_a_unit).
   HOST_DEVICE constexpr bool overhangs_a_unit(int first, int columns) const {
-    return product.n % (16 / element_bytes(output)) != 0 && first + columns > product.n;
+    return product.n * element_bytes(output) % 16 != 0 && first + columns > product.n;
   }
 };
 

@@ -1,6 +1,8 @@
-// The roles of a CTA with a fused epilogue, as lesson 13 has built them: ping-pong consumers with
-// tiles of 128 x 128, and a warp each that loads operands, schedules tiles, loads what the epilogue
-// reads, and stores what it writes.
+// The roles of a CTA with a fused epilogue, from lesson 13 on: what never varies. Warps of the
+// producer's warpgroup load operands, hand out tiles, load what the epilogue reads, and store what
+// it writes. Two consumers take turns at multiplying, as in lesson 08, each with tiles of its own;
+// what they do to their sums before these leave is the chain of operations that they are given
+// (epilogue_chain.cuh).
 #pragma once
 
 #include <cuda.h>
@@ -14,8 +16,10 @@
 #include "common/gemm/tile_order.h"
 #include "common/gemm/tile_queue.cuh"
 #include "common/gemm/timeline.cuh"
+#include "common/ptx/elect.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
+#include "common/ptx/registers.cuh"
 #include "common/ptx/tma.cuh"
 
 namespace gemm::fused {
@@ -23,20 +27,31 @@ namespace gemm::fused {
 constexpr int consumers = 2;
 constexpr int threads = 128 * (1 + consumers);  // warpgroup 0 is the producer
 constexpr int tile_m = 128, tile_n = 128;
-constexpr RegisterBudget registers{40, 232};
+constexpr RegisterBudget registers{56, 224};
 static_assert(is_possible(registers, consumers, 1));
 
-using Ring = gemm::Ring<tile_m, tile_n, 5>;
+using Ring = gemm::Ring<tile_m, tile_n, 5, UniformOperands<Bf16Operands>>;
 
-// A tile leaves in chunks of 64 x 64. Each consumer has four places of a chunk.
+// A tile leaves in chunks of 64 x 64. Each consumer has four places of a bf16 chunk's size.
 using Chunk = gemm::Chunk<64>;
 constexpr int blocks = tile_m / 64, strips = tile_n / 64;
 constexpr int chunks = blocks * strips;
 constexpr int places = 4;
 constexpr int shared_bytes = Ring::bytes + consumers * places * Chunk::bytes;
 
-/// What an epilogue reads of each chunk, and what it writes: matrices, in places 0 and up of a
-/// buffer. Both are in bf16.
+/// What a lesson may leave out, to show what it is for.
+enum class Break {
+  none,
+  no_input_wait,
+  early_release,
+  no_store_fence,
+  no_store_wait,
+  stale_begin,
+  early_end
+};
+
+/// How many places an epilogue reads of each chunk, and how many it writes; they may be the same
+/// ones. One or two places are a buffer.
 struct Copies {
   int loads, stores;  ///< at most two each, one store at least
 
@@ -58,6 +73,7 @@ struct Barriers {
   ptx::Mbarrier free[consumers][places];
   OrderedBarrierGrid order;
   TileQueue queue;
+  ptx::Mbarrier ended[TileQueue::slots];  // the tile of that slot, by all warps of its consumer
 
   /// One thread runs this, before a fence and a barrier.
   __device__ void init() {
@@ -70,6 +86,7 @@ struct Barriers {
     }
     order.init();
     queue.init(7);  // of each tile: both loaders, the storer, the warps of one consumer
+    for (ptx::Mbarrier& barrier : ended) ptx::mbarrier_init(barrier, 4);
   }
 };
 
@@ -100,13 +117,32 @@ __device__ void for_each_chunk(TileQueue& queue, int buffers, Function function,
 }
 
 /// Hands this CTA's tiles to the other roles: every gridDim.x-th of the order, then the end, once
-/// for each consumer.
-__device__ inline void schedule_tiles(TileQueue& queue, const TileOrder& order) {
+/// for each consumer. And calls finish(row, column) for each tile whose epilogue has ended, if the
+/// epilogue wants that: it may take its time, as no other role waits for it. A whole warp runs this.
+template <bool finishes, class Finish>
+__device__ void schedule_tiles(Barriers& barriers, const TileOrder& order, Finish finish) {
+  const bool is_leader = threadIdx.x % 32 == 0;
   RingState write;
+  RingState ended;
+  int unfinished = blockIdx.x;
+  const auto finish_next = [&] {
+    ptx::mbarrier_wait(barriers.ended[ended.index], ended.phase);
+    const TilePosition tile = order.at(unfinished);
+    finish(tile.row * tile_m, tile.column * tile_n);
+    unfinished += gridDim.x;
+    ended.advance(TileQueue::slots);
+  };
+  // A tile is finished before its slot is filled again, and no sooner: the consumers have their
+  // next tiles meanwhile.
+  constexpr int lag = TileQueue::slots - 1;
   for (int index = blockIdx.x; index < order.tiles(); index += gridDim.x) {
-    queue.push(write, order.at(index));
+    if (is_leader) barriers.queue.push(write, order.at(index));
+    if (finishes && index - unfinished >= lag * static_cast<int>(gridDim.x)) finish_next();
   }
-  for (int consumer = 0; consumer < consumers; ++consumer) queue.push(write, {no_row, 0});
+  for (int consumer = 0; consumer < consumers; ++consumer) {
+    if (is_leader) barriers.queue.push(write, {no_row, 0});
+  }
+  while (finishes && unfinished < order.tiles()) finish_next();
 }
 
 /// Loads A and B of all tiles.
@@ -124,99 +160,98 @@ __device__ void load_operands(const CUtensorMap& map_a, const CUtensorMap& map_b
   }
 }
 
-/// Loads what the epilogue reads, chunk by chunk, each as soon as its buffer is free.
-__device__ inline void load_inputs(const CUtensorMap& map_first, const CUtensorMap& map_second,
-                                   const Copies& copies, unsigned char* shared,
-                                   Barriers& barriers) {
-  const auto load = [&](int consumer, const RingState& at, int row, int column) {
+/// Loads what the epilogue reads, chunk by chunk, each as soon as its buffer is free: by
+/// load(places, row, column, landed), a TMA load into each of the first `copies.loads` places.
+template <class Load>
+__device__ void load_inputs(const Copies& copies, unsigned char* shared, Barriers& barriers,
+                            Load load) {
+  const auto load_chunk = [&](int consumer, const RingState& at, int row, int column) {
     if (copies.loads == 0) return;
     ptx::mbarrier_wait(barriers.free[consumer][at.index], at.phase ^ 1);
     ptx::Mbarrier& landed = barriers.landed[consumer][at.index];
     ptx::mbarrier_arrive_expect_tx(landed, copies.loads * Chunk::bytes);
-    const Places to = copies.at(shared, consumer, at.index);
-    ptx::tma_load_2d(to.at(0), map_first, column, row, landed);
-    if (copies.loads == 2) ptx::tma_load_2d(to.at(1), map_second, column, row, landed);
+    load(copies.at(shared, consumer, at.index), row, column, landed);
   };
-  for_each_chunk(barriers.queue, copies.buffers(), load, [] {});
+  for_each_chunk(barriers.queue, copies.buffers(), load_chunk, [] {});
 }
 
-/// Stores what the epilogue writes, chunk by chunk, and frees each buffer once it has been read.
-/// `is_direct(column)` says of a chunk that the consumers store it themselves.
-template <bool traced, class IsDirect>
-__device__ void store_outputs(const CUtensorMap& map_first, const CUtensorMap& map_second,
-                              const Copies& copies, unsigned char* shared, Barriers& barriers,
-                              IsDirect is_direct, Track<traced>& track) {
+/// Stores what the epilogue writes, chunk by chunk, by store(places, row, column), and frees each
+/// buffer once the stores have read it.
+template <Break broken, bool traced, class Store>
+__device__ void store_outputs(const Copies& copies, unsigned char* shared, Barriers& barriers,
+                              Store store, Track<traced>& track) {
   ptx::Mbarrier* reading = nullptr;  // `free` of the chunk before this one
   auto begin = track.now();
   int tile = 0;
 
-  const auto store = [&](int consumer, const RingState& at, int row, int column) {
+  const auto store_chunk = [&](int consumer, const RingState& at, int row, int column) {
     ptx::mbarrier_wait(barriers.written[consumer][at.index], at.phase);
     if (reading == nullptr) begin = track.now();
-    const Places from = copies.at(shared, consumer, at.index);
-    if (!is_direct(column)) {
-      ptx::tma_store_2d(map_first, column, row, from.at(0));
-      if (copies.stores == 2) ptx::tma_store_2d(map_second, column, row, from.at(1));
-    }
+    store(copies.at(shared, consumer, at.index), row, column);
     ptx::bulk_commit();  // a group a chunk, if only an empty one
     if (reading != nullptr) {
-      ptx::bulk_wait_read<1>();
-      ptx::mbarrier_arrive(*reading);
+      if constexpr (broken != Break::no_store_wait) ptx::bulk_wait_read<1>();
+      if constexpr (broken != Break::early_release) ptx::mbarrier_arrive(*reading);
     }
     reading = &barriers.free[consumer][at.index];
   };
   // The next chunk may be far away.
   const auto finish_tile = [&] {
     ptx::bulk_wait_read<0>();
-    ptx::mbarrier_arrive(*reading);
+    if constexpr (broken != Break::early_release) ptx::mbarrier_arrive(*reading);
     reading = nullptr;
     track.record(Span::store, tile++, begin);
   };
-  for_each_chunk(barriers.queue, copies.buffers(), store, finish_tile);
+  for_each_chunk(barriers.queue, copies.buffers(), store_chunk, finish_tile);
 }
 
 // ---- A consumer; all its 128 threads run these.
 
 /// The epilogue of a tile, chunk by chunk. `at` counts this consumer's buffers from tile to tile.
-template <class Epilogue>
+///
+/// One piece of code goes through all chunks. Unrolled, it would be four times as long, and the
+/// warps would wait for instructions most of the time: these pass by once a tile, from beyond the
+/// nearest caches.
+template <Break broken, class Epilogue>
 __device__ void write_tile(const float (&accumulator)[blocks][tile_n / 2], Epilogue& epilogue,
                            const Copies& copies, unsigned char* shared, Barriers& barriers,
                            RingState& at, int row, int column) {
   const int consumer = threadIdx.x / 128 - 1;
 
-#pragma unroll
+#pragma unroll 1
   for (int c = 0; c < chunks; ++c) {
     Fragment fragment{.row = row + c / strips * 64 + Fragment::own_row(),
                       .column = column + c % strips * 64 + Fragment::own_column(),
                       .block = c / strips,
                       .strip = c % strips};
-#pragma unroll
-    for (int i = 0; i < 32; ++i) fragment.value[i] = accumulator[c / strips][c % strips * 32 + i];
+    fragment.take_sums(accumulator, c);
 
     const Places buffer = copies.at(shared, consumer, at.index);
     if (copies.loads == 0) {
       ptx::mbarrier_wait(barriers.free[consumer][at.index], at.phase ^ 1);
-    } else {
+    } else if constexpr (broken != Break::no_input_wait) {
       ptx::mbarrier_wait(barriers.landed[consumer][at.index], at.phase);
     }
     epilogue.visit(fragment, buffer);
     epilogue.reduce(fragment);
+    if constexpr (broken == Break::early_release) {
+      if (threadIdx.x % 128 == 0) ptx::mbarrier_arrive(barriers.free[consumer][at.index]);
+    }
     __syncwarp();  // all lanes have read the warp's rows, which are now written over
     epilogue.store(fragment, buffer);
-    ptx::fence_proxy_async();
+    if constexpr (broken != Break::no_store_fence) ptx::fence_proxy_async();
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(barriers.written[consumer][at.index]);
     at.advance(copies.buffers());
   }
-  epilogue.end(row, column);
 }
 
 /// Every second tile of this CTA, in turns with the other consumer.
-template <class Epilogue, bool traced, class Problem>
+template <class Epilogue, Break broken, bool traced, class Problem>
 __device__ void consume(const Problem& p, const Copies& copies, unsigned char* shared,
                         const Ring& ring, Barriers& barriers, int k_tiles, Track<traced>& track) {
   const int consumer = threadIdx.x / 128 - 1;
-  OrderedBarrier<1> order(barriers.order, consumer);  // for multiplying only
+  OrderedBarrier<1> order(barriers.order, consumer);  // for multiplying only: epilogues may overlap
   Epilogue epilogue(p);
   RingState next;  // in the queue of tiles
   RingState read;  // in the ring of stages
@@ -229,12 +264,13 @@ __device__ void consume(const Problem& p, const Copies& copies, unsigned char* s
   };
   if (consumer == 1) skip_tile();
 
-  for (;;) {
+  for (bool is_first = true;; is_first = false) {
+    const int slot = next.index;
     const TilePosition tile = barriers.queue.pop<32>(next);
     if (tile.row == no_row) break;
     const int step = next.count - 1;
     const int row = tile.row * tile_m, column = tile.column * tile_n;
-    epilogue.begin(row, column);
+    if (broken != Break::stale_begin || is_first) epilogue.begin(row, column);
 
     // Zeros for each tile, for K = 0. Outside the loop they would be live in the epilogue: all of
     // them, to the last chunk.
@@ -249,9 +285,65 @@ __device__ void consume(const Problem& p, const Copies& copies, unsigned char* s
     track.record(Span::multiply, step, begin);
 
     begin = track.now();
-    write_tile(accumulator, epilogue, copies, shared, barriers, at, row, column);
+    write_tile<broken>(accumulator, epilogue, copies, shared, barriers, at, row, column);
+    const auto say_ended = [&] {
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(barriers.ended[slot]);
+    };
+    if constexpr (broken == Break::early_end) say_ended();
+    epilogue.end(row, column);
+    if constexpr (Epilogue::finishes && broken != Break::early_end) say_ended();
     track.record(Span::epilogue, step, begin);
     skip_tile();
+  }
+}
+
+// ---- The CTA.
+
+/// The tracks of its timeline, for harness::Lesson::tracks.
+inline constexpr const char* tracks[] = {"producer", "consumer 0", "consumer 1", "storer"};
+
+/// All of a kernel with a fused epilogue. `load` and `store` are as load_inputs() and
+/// store_outputs() want them; Epilogue is a Chain, of operations of the problem `p`.
+template <class Epilogue, Break broken, bool traced, class Problem, class Load, class Store>
+__device__ void run(const CUtensorMap& map_a, const CUtensorMap& map_b, const Problem& p,
+                    const TileOrder& order, const Timeline& timeline, const Copies& copies,
+                    Load load, Store store) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ Barriers barriers;
+
+  const Ring ring{shared, barriers.full, barriers.empty};
+  const int k_tiles = (p.product.k + tile_k - 1) / tile_k;
+
+  if (threadIdx.x == 0) {
+    ring.init(4);  // the warps of one consumer: a stage belongs to one tile
+    barriers.init();
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+
+  if (threadIdx.x < 128) {
+    ptx::registers_decrease<registers.producer>();
+    const int role = threadIdx.x / 32;
+    if (role == 1) {
+      schedule_tiles<Epilogue::finishes>(barriers, order, [&](int row, int column) {
+        Epilogue::finish(p, row, column);
+      });
+    }
+    if (role == 1 || !ptx::elect_one()) return;
+    if (role == 0) {
+      Track<traced> track(timeline, 0, true);
+      load_operands(map_a, map_b, ring, barriers.queue, k_tiles, track);
+    } else if (role == 2) {
+      load_inputs(copies, shared, barriers, load);
+    } else {
+      Track<traced> track(timeline, 3, true);
+      store_outputs<broken>(copies, shared, barriers, store, track);
+    }
+  } else {
+    ptx::registers_increase<registers.consumer>();
+    Track<traced> track(timeline, threadIdx.x / 128, threadIdx.x % 128 == 0);
+    consume<Epilogue, broken>(p, copies, shared, ring, barriers, k_tiles, track);
   }
 }
 

@@ -36,6 +36,20 @@ struct Fp8Operands {
   }
 };
 
+/// The same operands, whose descriptors are computed once a k-tile, in uniform registers.
+///
+/// A wgmma takes its descriptors from uniform registers. ptxas can't prove that all lanes agree on
+/// the stage: so it computes each descriptor in each lane, and moves it over, which takes a hundred
+/// instructions a k-tile. Lane 0's address by a shuffle is the same in all lanes for sure, and what
+/// follows from it is computed once a warp.
+template <class Operands>
+struct UniformOperands : Operands {};
+
+template <class Operands>
+constexpr bool is_uniform = false;
+template <class Operands>
+constexpr bool is_uniform<UniformOperands<Operands>> = true;
+
 /// Starts accumulator = A * B^T + (accumulate ? accumulator : 0) for one warpgroup and commits it
 /// as a group of wgmmas. A is 64 * blocks x tile_k, B is 2 * count x tile_k, both in shared memory
 /// with the 128-byte swizzle, from multiples of 1024 bytes on. The accumulators' layout:
@@ -43,16 +57,25 @@ struct Fp8Operands {
 template <class Operands = Bf16Operands, std::size_t blocks, std::size_t count>
 __device__ inline void multiply_k_tile(float (&accumulator)[blocks][count], const void* tile_a,
                                        const void* tile_b, bool accumulate) {
-  const std::uint32_t a = ptx::shared_address(tile_a);
-  const std::uint32_t b = ptx::shared_address(tile_b);
+  std::uint32_t a = ptx::shared_address(tile_a);
+  std::uint32_t b = ptx::shared_address(tile_b);
+  if constexpr (is_uniform<Operands>) {
+    a = __shfl_sync(0xFFFFFFFF, a, 0);
+    b = __shfl_sync(0xFFFFFFFF, b, 0);
+  }
+  // What lies `bytes` behind a tile's begin; the address is in the lowest bits, in units of 16.
+  const auto descriptor = [](std::uint32_t tile, int bytes) {
+    return is_uniform<Operands> ? ptx::k_major_descriptor(tile) + bytes / 16
+                                : ptx::k_major_descriptor(tile + bytes);
+  };
   ptx::wgmma_fence(accumulator);
 #pragma unroll
   for (int slice = 0; slice < row_bytes / 32; ++slice) {  // a wgmma takes 32 bytes of K
 #pragma unroll
     for (int i = 0; i < static_cast<int>(blocks); ++i) {
       Operands::template multiply<2 * count>(
-          accumulator[i], ptx::k_major_descriptor(a + 64 * row_bytes * i + 32 * slice),
-          ptx::k_major_descriptor(b + 32 * slice), accumulate || slice > 0);
+          accumulator[i], descriptor(a, 64 * row_bytes * i + 32 * slice),
+          descriptor(b, 32 * slice), accumulate || slice > 0);
     }
   }
   ptx::wgmma_commit();

@@ -8,6 +8,7 @@
 
 #include "common/gemm/activation.h"
 #include "common/gemm/epilogue_chain.cuh"
+#include "common/gemm/fused_roles.cuh"
 #include "common/gemm/training_problem.h"
 #include "common/ptx/flag.cuh"
 #include "common/ptx/math.cuh"
@@ -68,19 +69,21 @@ struct TimesSlope : Operation {
   }
 };
 
-enum class ReduceBreak { none, padded_rows, early_count, relaxed_count };
+enum class ReduceBreak { none, padded_rows, relaxed_count };
 
 /// Adds D up as it is stored: over rows or columns for the bias' gradient, over all elements for
 /// the scalar. In the same order in every launch:
 ///
 ///   1. a thread adds up what it holds of a chunk, then a warp of a tile, by shuffles;
-///   2. the warps write their sums to global memory, each to a place of its own, and count the
-///   tile;
+///   2. the sums of a tile go to global memory, to a place of their own (end), and the tile is
+///      counted (finish);
 ///   3. whoever counts the last tile of a column (or row, or of all) of tiles adds them up in the
-///      order of their places, and sets the count back.
+///      order of their places, and sets the count back (finish).
 ///
-/// So the order does not depend on who is last. Elements outside D count as 0. With
-/// TrainingProblem::is_atomic, 2 and 3 are an atomic addition by each warp.
+/// So the order does not depend on who is last. Counting takes a microsecond, as it must order the
+/// sums before the count for all other SMs: that is why a warp does it for which nobody waits.
+/// Elements outside D count as 0. With TrainingProblem::is_atomic, 2 and 3 are an atomic addition
+/// by each warp.
 template <ReduceBreak broken>
 struct Reduce : Operation {
   const TrainingProblem& p;
@@ -102,12 +105,7 @@ struct Reduce : Operation {
     round(f);
     mask(f);
     if (p.bias_gradient != nullptr && p.bias_kind == Bias::column) add_columns(f);
-    if (p.bias_gradient != nullptr && p.bias_kind == Bias::row) {
-#pragma unroll
-      for (int i = 0; i < Fragment::pairs; ++i) {
-        sums[2 * f.block + i % 2] += f.value[2 * i] + f.value[2 * i + 1];
-      }
-    }
+    if (p.bias_gradient != nullptr && p.bias_kind == Bias::row) add_rows(f);
     if (p.scalar == Scalar::sum) {
 #pragma unroll
       for (const float value : f.value) all += value;
@@ -117,42 +115,45 @@ struct Reduce : Operation {
     }
   }
 
-  /// The tile's first row and column.
   __device__ void end(int row, int column) const {
-    const int tile_row = row / 128, tile_column = column / 128;
-    const int tiles_m = (p.product.m + 127) / 128, tiles_n = (p.product.n + 127) / 128;
     if (p.is_atomic) {
       add_atomically(row, column);
       return;
     }
     if (p.bias_gradient != nullptr && p.bias_kind == Bias::column) {
-      write_columns(tile_row, column);
-      if (is_last(p.gradient_counts + tile_column, tiles_m)) {
-        add_parts(2 * tiles_m, column, p.product.n);
+      write_columns(row / 128, column);
+    } else if (p.bias_gradient != nullptr) {
+      write_rows(column / 128, row);
+    }
+    if (p.scalar != Scalar::none) write_scalar(row / 128 * tiles_n(p) + column / 128);
+  }
+
+  static constexpr bool finishes = true;
+  /// A whole warp runs this.
+  __device__ static void finish(const TrainingProblem& p, int row, int column) {
+    if (p.is_atomic) return;
+    if (p.bias_gradient != nullptr && p.bias_kind == Bias::column) {
+      if (is_last(p.gradient_counts + column / 128, tiles_m(p))) {
+        add_parts(p, tiles_m(p), column, p.product.n);
       }
     } else if (p.bias_gradient != nullptr) {
-      write_rows(tile_column, row);
-      if (is_last(p.gradient_counts + tile_row, tiles_n)) add_parts(tiles_n, row, p.product.m);
+      if (is_last(p.gradient_counts + row / 128, tiles_n(p))) {
+        add_parts(p, tiles_n(p), row, p.product.m);
+      }
     }
-    if (p.scalar != Scalar::none) {
-      write_scalar(tile_row * tiles_n + tile_column);
-      if (is_last(p.scalar_count, tiles_m * tiles_n)) add_scalars(4 * tiles_m * tiles_n);
+    if (p.scalar != Scalar::none && is_last(p.scalar_count, tiles_m(p) * tiles_n(p))) {
+      add_scalars(p, 4 * tiles_m(p) * tiles_n(p));
     }
   }
 
  private:
   static constexpr unsigned whole_warp = 0xFFFFFFFF;
 
-  __device__ static int consumer() {
-    return threadIdx.x / 128 - 1;
+  __device__ static int tiles_m(const TrainingProblem& p) {
+    return (p.product.m + 127) / 128;
   }
-  __device__ static void synchronize() {
-    ptx::named_barrier_sync(1 + consumer(), 128);
-  }
-  /// 128 floats for each of two warps of a consumer.
-  __device__ static float (&scratch())[2][128] {
-    __shared__ float memory[2][2][128];
-    return memory[consumer()];
+  __device__ static int tiles_n(const TrainingProblem& p) {
+    return (p.product.n + 127) / 128;
   }
 
   /// Two values at a time: ptxas rounds a single one with F2F, an eighth as fast.
@@ -200,8 +201,23 @@ struct Reduce : Operation {
         sum[i] = (keeps_upper ? upper : lower) + given;
       }
     }
-    sums[2 * f.strip] += sum[0];
-    sums[2 * f.strip + 1] += sum[1];
+    add_to_half(f.strip, sum[0], sum[1]);
+  }
+
+  /// Adds the thread's two rows of the chunk up over the columns that it holds.
+  __device__ void add_rows(const Fragment& f) {
+    float sum[2] = {};
+#pragma unroll
+    for (int i = 0; i < Fragment::pairs; ++i) sum[i % 2] += f.value[2 * i] + f.value[2 * i + 1];
+    add_to_half(f.block, sum[0], sum[1]);
+  }
+
+  /// Adds to the first or second half of `sums`: registers have no index.
+  __device__ void add_to_half(int half, float first, float second) {
+    sums[0] += half == 0 ? first : 0;
+    sums[1] += half == 0 ? second : 0;
+    sums[2] += half == 1 ? first : 0;
+    sums[3] += half == 1 ? second : 0;
   }
 
   __device__ void add_atomically(int row, int column) const {
@@ -209,7 +225,7 @@ struct Reduce : Operation {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if (p.bias_kind == Bias::column) {
-          const int at = column + 64 * (i / 2) + 2 * (threadIdx.x % 32) + i % 2;
+          const int at = column + own_column(i);
           if (at < p.product.n) atomicAdd(p.bias_gradient + at, sums[i]);
         } else {
           const float sum = combine_quad(sums[i]);
@@ -219,7 +235,7 @@ struct Reduce : Operation {
       }
     }
     if (p.scalar == Scalar::none) return;
-    const float of_warp = combine_lanes(all);
+    const float of_warp = combine_lanes(p, all);
     if (threadIdx.x % 32 != 0) return;
     if (p.scalar == Scalar::sum) {
       atomicAdd(p.scalar_result, of_warp);
@@ -234,107 +250,109 @@ struct Reduce : Operation {
     sum += __shfl_xor_sync(whole_warp, sum, 1);
     return sum + __shfl_xor_sync(whole_warp, sum, 2);
   }
-  /// Row `i` of a thread's four, in the tile.
+  /// The row or column of sums[i], in the tile.
   __device__ static int own_row(int i) {
     return Fragment::own_row() + 64 * (i / 2) + 8 * (i % 2);
   }
+  __device__ static int own_column(int i) {
+    return 64 * (i / 2) + 2 * (threadIdx.x % 32) + i % 2;
+  }
 
-  /// Two parts a tile: warps 2 and 3 hand theirs to warps 0 and 1.
-  __device__ void write_columns(int tile_row, int column) const {
-    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-    float(&upper)[2][128] = scratch();
-    if (warp >= 2) {
+  /// One part a tile. There is room for the sums of one warp only, so they go from warp 3 to 2, to
+  /// 1, to 0, and each adds its own.
+  __device__ void write_columns(int part, int column) const {
+    __shared__ float memory[fused::consumers][128];
+    const int consumer = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32;
+    float(&below)[128] = memory[consumer];
+    for (int turn = 3; turn > 0; --turn) {
+      if (warp == turn) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        upper[warp - 2][64 * (i / 2) + 2 * lane + i % 2] = sums[i];
+        for (int i = 0; i < 4; ++i) {
+          below[own_column(i)] = turn == 3 ? sums[i] : below[own_column(i)] + sums[i];
+        }
       }
+      ptx::named_barrier_sync(1 + consumer, 128);
     }
-    synchronize();
-    if (warp < 2) {
-      // 64-bit: parts x n may pass 2^31.
-      float* const part =
-          p.gradient_parts + std::int64_t{p.product.n} * (2 * tile_row + warp) + column;
+    if (warp > 0) return;
+    // 64-bit: parts x n may pass 2^31.
+    float* const to = p.gradient_parts + std::int64_t{p.product.n} * part + column;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = 64 * (i / 2) + 2 * lane + i % 2;
-        if (column + at < p.product.n) part[at] = sums[i] + upper[warp][at];
-      }
+    for (int i = 0; i < 4; ++i) {
+      const int at = own_column(i);
+      if (column + at < p.product.n) to[at] = below[at] + sums[i];
     }
   }
 
   /// One part a tile: a warp has all columns of its rows, a quarter in each of four lanes.
-  __device__ void write_rows(int tile_column, int row) const {
+  __device__ void write_rows(int part, int row) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float sum = combine_quad(sums[i]);
       const int at = row + own_row(i);
       if (threadIdx.x % 4 == 0 && at < p.product.m) {
-        p.gradient_parts[std::int64_t{p.product.m} * tile_column + at] = sum;
+        p.gradient_parts[std::int64_t{p.product.m} * part + at] = sum;
       }
     }
   }
 
-  __device__ float combine(float a, float b) const {
+  __device__ static float combine(const TrainingProblem& p, float a, float b) {
     return p.scalar == Scalar::sum ? a + b : ptx::max_or_nan(a, b);
   }
-  __device__ float combine_lanes(float value) const {
+  __device__ static float combine_lanes(const TrainingProblem& p, float value) {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) {
-      value = combine(value, __shfl_xor_sync(whole_warp, value, distance));
+      value = combine(p, value, __shfl_xor_sync(whole_warp, value, distance));
     }
     return value;
   }
 
   __device__ void write_scalar(int tile) const {
-    const float of_warp = combine_lanes(all);
+    const float of_warp = combine_lanes(p, all);
     if (threadIdx.x % 32 == 0) {
       p.scalar_parts[std::int64_t{4} * tile + threadIdx.x % 128 / 32] = of_warp;
     }
   }
 
-  /// Counts this tile, and says whether it is the last of `tiles`: then the parts of all are there
-  /// to be read by all 128 threads, and the count is 0 again.
+  // ---- What finish() does, with the 32 lanes of a warp.
+
+  /// Counts a tile, and says whether it is the last of `tiles`: then the parts of all are there to
+  /// be read by all lanes, and the count is 0 again.
   __device__ static bool is_last(std::uint32_t* count, int tiles) {
-    __shared__ bool is_last[2];
-    if constexpr (broken != ReduceBreak::early_count)
-      synchronize();  // all have written their parts
-    if (threadIdx.x % 128 == 0) {
-      const std::uint32_t before = broken == ReduceBreak::relaxed_count
-                                       ? ptx::add_relaxed(count, 1)
-                                       : ptx::add_acquire_release(count, 1);
-      is_last[consumer()] = before + 1 == static_cast<std::uint32_t>(tiles);
-      if (is_last[consumer()]) ptx::store_relaxed(count, 0);
+    std::uint32_t before = 0;
+    if (threadIdx.x % 32 == 0) {
+      // It also releases what the consumers have written: their arrivals at `ended` came first.
+      before = broken == ReduceBreak::relaxed_count ? ptx::add_relaxed(count, 1)
+                                                    : ptx::add_acquire_release(count, 1);
+      if (before + 1 == static_cast<std::uint32_t>(tiles)) ptx::store_relaxed(count, 0);
     }
-    synchronize();
-    return is_last[consumer()];
+    __syncwarp();
+    return __shfl_sync(whole_warp, before, 0) + 1 == static_cast<std::uint32_t>(tiles);
   }
 
-  /// The gradient's elements from `first` on, one a thread.
-  __device__ void add_parts(int parts, int first, int length) const {
-    const int element = first + threadIdx.x % 128;
-    if (element >= length) return;
-    float sum = 0;
-#pragma unroll 8
+  /// 128 elements of the gradient from `first` on, four a lane.
+  __device__ static void add_parts(const TrainingProblem& p, int parts, int first, int length) {
+    const int own = first + threadIdx.x % 32;
+    float sum[4] = {};
+#pragma unroll 4
     for (int part = 0; part < parts; ++part) {
-      sum += p.gradient_parts[std::int64_t{length} * part + element];
+      const float* const from = p.gradient_parts + std::int64_t{length} * part + own;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum[i] += own + 32 * i < length ? from[32 * i] : 0;
     }
-    p.bias_gradient[element] = sum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (own + 32 * i < length) p.bias_gradient[own + 32 * i] = sum[i];
+    }
   }
 
-  __device__ void add_scalars(int parts) const {
+  __device__ static void add_scalars(const TrainingProblem& p, int parts) {
     float value = 0;
-    for (int part = threadIdx.x % 128; part < parts; part += 128) {
-      value = combine(value, p.scalar_parts[part]);
+#pragma unroll 8
+    for (int part = threadIdx.x % 32; part < parts; part += 32) {
+      value = combine(p, value, p.scalar_parts[part]);
     }
-    value = combine_lanes(value);
-    float(&of_warps)[128] = scratch()[0];
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x % 128 / 32] = value;
-    synchronize();
-    if (threadIdx.x % 128 == 0) {
-      *p.scalar_result =
-          combine(combine(of_warps[0], of_warps[1]), combine(of_warps[2], of_warps[3]));
-    }
-    synchronize();  // scratch may be used again
+    value = combine_lanes(p, value);
+    if (threadIdx.x % 32 == 0) *p.scalar_result = value;
   }
 };
 

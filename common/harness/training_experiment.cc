@@ -203,7 +203,7 @@ TrainingExperiment::TrainingExperiment(device::Device& device, const Options& op
     }
   }
   const std::int64_t tiles_m = (p.m + 127) / 128, tiles_n = (p.n + 127) / 128;
-  const std::int64_t parts = problem_.bias_kind == Bias::row ? tiles_n : 2 * tiles_m;
+  const std::int64_t parts = problem_.bias_kind == Bias::row ? tiles_n : tiles_m;
   gradient_parts_ = device::Buffer(device, static_cast<std::size_t>(parts * length) * 4);
   scalar_parts_ = device::Buffer(device, static_cast<std::size_t>(4 * tiles_m * tiles_n) * 4);
   counts_ = device::Buffer(device, static_cast<std::size_t>(std::max(tiles_m, tiles_n) + 1) * 4);

@@ -32,4 +32,11 @@ __device__ inline float max_or_nan(float a, float b) {
   return result;
 }
 
+/// The smaller of two; NaN if one of them is NaN. min.NaN
+__device__ inline float min_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
 }  // namespace ptx
