@@ -13,12 +13,12 @@
 #include "common/device/concat.h"
 #include "common/harness/baseline.h"
 #include "common/harness/drawn_matrix.h"
-#include "common/harness/rounding.h"
 #include "common/harness/fused_verdict.h"
 #include "common/harness/guarded_matrix.h"
 #include "common/harness/oracle.h"
 #include "common/harness/parallel.h"
 #include "common/harness/record.h"
+#include "common/harness/rounding.h"
 #include "common/harness/throughput.h"
 #include "common/harness/verdict.h"
 #include "common/harness/workload.h"
@@ -59,24 +59,14 @@ std::vector<float> read_floats(const GuardedMatrix& vector, std::int64_t count) 
 /// Adds what is found of element (row, column) of `matrix` to `verdict`.
 void compare(Verdict& verdict, const char* matrix, std::int64_t row, std::int64_t column,
              const Rounding& format, double got, double expected, double bound) {
-  ++verdict.elements;
-  if (std::isnan(got) && std::isnan(expected)) return;
-  const double error = distance(format, got, expected);
-  // Written so that an error that is NaN counts as wrong.
-  if (!(error <= bound)) {
-    ++verdict.wrong;
-    if (!verdict.first) verdict.first = {row, column, got, expected, bound, matrix};
-  }
-  if (bound > 0 && error / bound > verdict.worst) verdict.worst = error / bound;
+  count_element(verdict, {row, column, got, expected, bound, matrix},
+                distance(format, got, expected));
 }
 
 /// Elements of a row's padding, `columns` to `pitch`, that are not NaN as they were.
 std::int64_t overwritten(const std::byte* row, std::int64_t columns, std::int64_t pitch) {
-  std::int64_t count = 0;
-  for (std::int64_t column = columns; column < pitch; ++column) {
-    count += row[2 * column] != std::byte{0xFF} || row[2 * column + 1] != std::byte{0xFF};
-  }
-  return count;
+  const auto* const elements = reinterpret_cast<const __nv_bfloat16*>(row);
+  return count_overwritten({elements + columns, elements + pitch});
 }
 
 /// Sums of the D that a kernel has stored.
