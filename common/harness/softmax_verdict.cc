@@ -43,6 +43,31 @@ double share(double own, double others, double slack) {
   return own == 0 ? 0 : own / (own + std::max(0.0, others + slack));
 }
 
+Logit infinite(double value) {
+  return {std::copysign(std::numeric_limits<double>::infinity(), value), 0};
+}
+
+/// Calls judge(part, logits) and merges the part. If something is wrong, and logits may be infinite
+/// that are not, it is called again with those infinite, and the better part counts.
+template <class Judge>
+void judge_either_way(Verdict& verdict, std::span<const Logit> logits, Judge judge) {
+  Verdict part;
+  judge(part, logits);
+  const auto may_be_infinite = [](const Logit& logit) {
+    return std::isfinite(logit.value) && std::abs(logit.value) + logit.bound >= beyond_fp32;
+  };
+  if (part.wrong > 0 && std::any_of(logits.begin(), logits.end(), may_be_infinite)) {
+    std::vector<Logit> others(logits.begin(), logits.end());
+    for (Logit& logit : others) {
+      if (may_be_infinite(logit)) logit = infinite(logit.value);
+    }
+    Verdict other_part;
+    judge(other_part, std::span<const Logit>(others));
+    if (other_part.wrong < part.wrong) part = other_part;
+  }
+  merge(verdict, part);
+}
+
 /// Whether logit i comes before logit j.
 bool comes_before(std::span<const Logit> logits, int i, int j) {
   const double a = logits[i].value, b = logits[j].value;
@@ -121,12 +146,9 @@ std::vector<Logit> row_logits(const gemm::Problem& problem, std::span<const doub
       continue;
     }
     const double value = problem.alpha * sums[i];
-    if (std::abs(value) >= beyond_fp32) {
-      logits[i] = {std::copysign(std::numeric_limits<double>::infinity(), value), 0};
-    } else {
-      logits[i] = {value, std::abs(problem.alpha) * accumulation_bound(problem.k, magnitudes[i]) +
-                              0x1p-24 * std::abs(value) + 0x1p-149};
-    }
+    const double bound = std::abs(problem.alpha) * accumulation_bound(problem.k, magnitudes[i]) +
+                         0x1p-24 * std::abs(value) + 0x1p-149;
+    logits[i] = std::abs(value) - bound < beyond_fp32 ? Logit{value, bound} : infinite(value);
   }
   return logits;
 }
@@ -136,11 +158,9 @@ std::vector<Logit> through_bf16(std::span<const Logit> logits) {
   constexpr double beyond_bf16 = 0x1.FFp127;
   std::vector<Logit> rounded;
   for (const auto& [value, bound] : logits) {
-    if (std::abs(value) >= beyond_bf16) {
-      rounded.push_back({std::copysign(std::numeric_limits<double>::infinity(), value), 0});
-    } else {
-      rounded.push_back({value, rounded_bound(bf16_rounding, value, bound)});
-    }
+    rounded.push_back(std::abs(value) < beyond_bf16
+                          ? Logit{value, rounded_bound(bf16_rounding, value, bound)}
+                          : infinite(value));
   }
   return rounded;
 }
@@ -183,28 +203,32 @@ Share Softmax::at(std::size_t i) const {
 
 void judge_softmax_row(Verdict& verdict, std::int64_t row, std::span<const __nv_bfloat16> got,
                        std::span<const Logit> logits) {
-  const Softmax softmax(logits);
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const auto [value, bound] = softmax.at(i);
-    const double rounding =
-        std::isnan(value) ? 0 : half_ulp(bf16_rounding, value + bound) + smallest;
-    compare(verdict,
-            {row, static_cast<std::int64_t>(i), __bfloat162float(got[i]), value, bound + rounding});
-  }
+  judge_either_way(verdict, logits, [&](Verdict& part, std::span<const Logit> taken) {
+    const Softmax softmax(taken);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto [value, bound] = softmax.at(i);
+      const double rounding =
+          std::isnan(value) ? 0 : half_ulp(bf16_rounding, value + bound) + smallest;
+      compare(part, {row, static_cast<std::int64_t>(i), __bfloat162float(got[i]), value,
+                     bound + rounding});
+    }
+  });
 }
 
 void judge_top_row(Verdict& verdict, std::int64_t row, std::span<const float> values,
                    std::span<const int> columns, std::span<const Logit> logits) {
-  std::vector<Logit> kept;
-  for (const int column : judge_columns(verdict, row, columns, logits)) {
-    kept.push_back(logits[column]);
-  }
-  const Softmax softmax(kept);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto [value, bound] = softmax.at(i);
-    compare(verdict, {row, static_cast<std::int64_t>(i), values[i], value,
-                      std::isnan(value) ? 0 : bound + smallest, "the values"});
-  }
+  judge_either_way(verdict, logits, [&](Verdict& part, std::span<const Logit> taken) {
+    std::vector<Logit> kept;
+    for (const int column : judge_columns(part, row, columns, taken)) {
+      kept.push_back(taken[column]);
+    }
+    const Softmax softmax(kept);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto [value, bound] = softmax.at(i);
+      compare(part, {row, static_cast<std::int64_t>(i), values[i], value,
+                     std::isnan(value) ? 0 : bound + smallest, "the values"});
+    }
+  });
 }
 
 }  // namespace harness

@@ -13,7 +13,8 @@
 
 namespace harness {
 
-/// A logit and how far a right kernel's may lie from it. A logit beyond fp32 is infinite.
+/// A logit and how far a right kernel's may lie from it. One that is beyond fp32 for certain is
+/// infinite; one that may be is finite, with a bound that reaches beyond.
 struct Logit {
   double value, bound;
 };
@@ -53,7 +54,8 @@ class Softmax {
   bool is_nan_ = false;
 };
 
-/// Judges a row of a softmax in bf16.
+/// Judges a row of a softmax in bf16. Logits that may be beyond fp32 are taken for finite, or all
+/// of them for infinite: what suits the row better.
 void judge_softmax_row(Verdict& verdict, std::int64_t row, std::span<const __nv_bfloat16> got,
                        std::span<const Logit> logits);
 
@@ -62,7 +64,7 @@ void judge_softmax_row(Verdict& verdict, std::int64_t row, std::span<const __nv_
 /// The i-th column is right if its logit can be the i-th largest, which is between the i-th largest
 /// of all x - b and the i-th largest of all x + b; no column may come twice. Where all bounds are 0
 /// it must be the oracle's column: of equal logits the one in the lowest column comes first, NaN
-/// before all others.
+/// before all others. Logits that may be beyond fp32 are taken as judge_softmax_row() takes them.
 void judge_top_row(Verdict& verdict, std::int64_t row, std::span<const float> values,
                    std::span<const int> columns, std::span<const Logit> logits);
 

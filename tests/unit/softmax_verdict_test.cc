@@ -204,3 +204,27 @@ TEST_CASE("logits that went through bf16 may be off by a rounding", "[softmax]")
   CHECK(judge_softmax(compute(stored), harness::through_bf16(exact)).passed());
   CHECK(judge_softmax(compute(stored), exact).wrong > 0);
 }
+
+TEST_CASE("a logit at the end of fp32 may be infinite or not", "[softmax]") {
+  gemm::Problem problem{};
+  problem.k = 64;
+  problem.alpha = 1e37F;
+  const double end = 0x1.FFFFFFp127 / problem.alpha;
+  const std::vector<double> magnitudes{40, 40, 40};
+  for (const double nearly : {1 - 1e-9, 1 + 1e-9}) {
+    const std::vector<double> sums{nearly * end, 0.1, -nearly * end};
+    const std::vector<Logit> logits = harness::row_logits(problem, sums, magnitudes, false);
+    CHECK(judge_softmax(std::vector<float>{1, 0, 0}, logits).passed());
+    CHECK(judge_softmax(std::vector<float>(3, std::nanf("")), logits).passed());
+    CHECK(judge_softmax(std::vector<float>{0, 1, 0}, logits).wrong == 1);
+    CHECK(judge_softmax(std::vector<float>{1, 0, std::nanf("")}, logits).wrong == 1);
+
+    const std::vector<double> with_infinity{nearly * end, 0.1, 2 * end};
+    const std::vector<Logit> two = harness::row_logits(problem, with_infinity, magnitudes, false);
+    const std::vector<float> nan(2, std::nanf(""));
+    CHECK(judge_top(nan, {0, 2}, two).passed());
+    CHECK(judge_top(nan, {2, 0}, two).passed());
+    CHECK(judge_top(nan, {2, 1}, two).wrong > 0);
+    CHECK(judge_top({1, 0}, {2, 0}, two).wrong == 2);
+  }
+}
