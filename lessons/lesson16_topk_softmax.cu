@@ -350,7 +350,7 @@ __global__ void __launch_bounds__(threads, 1)
       }
     });
     if constexpr (broken != Break::counter_not_reset) leave_team(teams, arrivals);
-    if constexpr (broken != Break::no_final_wait) gemm::finish_stores();
+    if constexpr (is_softmax && broken != Break::no_final_wait) gemm::finish_stores();
   }
 }
 
