@@ -10,9 +10,9 @@
 //
 // The bias' gradient is a sum over all rows of D, and no CTA has them all. Added up by atomics it
 // would come out in another order, and in other bits, with every launch. Here each tile's sums go
-// to a place of their own, and whoever writes the last ones adds all up in the order of their
-// places: gemm::Reduce. Whoever is last, the bits are the same, and nothing has to be set back
-// between launches.
+// to a place of their own; behind its last tile each CTA waits for all others, and adds up its
+// share of the columns in the order of the places: gemm::Reduce. The bits are the same each time,
+// and nothing has to be set back between launches.
 //
 // The roles are those of lesson 13: common/gemm/fused_roles.cuh.
 //
@@ -132,10 +132,10 @@ int main(int argc, char** argv) {
        "with --pass forward --scalar sum: adds up the rows of the last tiles that lie outside D"},
       {"--pass forward --break aux-after-activation", prepare<AuxLast<gelu>>,
        "with --pass forward: keeps what the activation gives, in place of what it gets"},
-      {"--break early-count", prepare<Backward<gelu>, Break::early_end>,
-       "counts a tile before its sums are written"},
+      {"--break early-count", prepare<Backward<gelu, ReduceBreak::early_count>>,
+       "counts a CTA before all its warps have written their sums"},
       {"--break relaxed-count", prepare<Backward<gelu, ReduceBreak::relaxed_count>>,
-       "counts a tile without releasing its sums, or acquiring those of others"}};
+       "waits for the count of all CTAs without acquiring what they have released"}};
   const harness::Lesson lesson{
       .number = 14,
       .name = "training_epilogue",

@@ -33,6 +33,7 @@
 #include "common/harness/lesson.h"
 #include "common/ptx/convert.cuh"
 #include "common/ptx/fence.cuh"
+#include "common/ptx/math.cuh"
 #include "common/ptx/named_barrier.cuh"
 #include "common/ptx/registers.cuh"
 
@@ -144,7 +145,7 @@ __device__ float scale_sums(float (&z)[count], const float* sum, const ScaledPro
   const bool overhangs = row + 64 > p.m || column + static_cast<int>(2 * count) > p.n;
   if (overhangs && broken != Break::amax_of_padding) gemm::clear_outside(z, p, row, column);
 #pragma unroll
-  for (const float value : z) amax = ptx::max_nan(amax, fabsf(value));
+  for (const float value : z) amax = ptx::max_or_nan(amax, fabsf(value));
   return amax;
 }
 

@@ -50,7 +50,9 @@ class Problem:
     ldc: int
     ldd: int
     init: str
-    kind: str = "gemm"  # "fused": with an epilogue that the knobs say; "fp8": 8-bit inputs
+    # "fused": with an epilogue that the knobs say; "fp8": 8-bit inputs; "softmax": of the product's
+    # rows, or what the knobs say.
+    kind: str = "gemm"
 
     @property
     def shape(self):
@@ -484,6 +486,7 @@ _PARSERS = {
     "gemm": _run,
     "fused": _run,
     "fp8": _run,
+    "softmax": _run,
     "grouped": _grouped_run,
     "roofline": _roofline,
 }

@@ -169,6 +169,7 @@ void Checker::State::access_global(const ThreadAccess& access, const Chunk& chun
   if (access.access == Access::read) {
     if (Granule* const granule = global.find(chunk.address)) {
       check_conflicts(access, chunk, *granule);
+      granule->record_read(access.stamp_of(chunk));
     }
     return;
   }

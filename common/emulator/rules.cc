@@ -245,8 +245,8 @@ an elected lane's arrive speak for the other 31 unless __syncwarp() comes before
 
 Within a CTA a barrier orders. Between CTAs a flag is needed: the writer releases (its CTA's
 barrier first, then one thread's st.release.gpu or red.release.gpu), the reader acquires
-(ld.acquire.gpu until the flag is set, then its CTA's barrier). A plain load or store is no
-flag.)",
+(ld.acquire.gpu until the flag is set, then its CTA's barrier). Who writes where others have read
+needs one the other way: that they are done. A plain load or store is no flag.)",
      "PTX ISA 8.9 (ordering of memory operations), 8.8 (release and acquire patterns)", !strict},
 
     {"E22", "insufficient-scope",

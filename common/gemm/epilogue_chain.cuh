@@ -9,8 +9,7 @@
 //   reduce  once a chunk: adds its values up, in registers
 //   store   once a chunk: writes its outputs to shared memory
 //   end     once a tile: passes on what was added up
-//   finish  once a tile, some time after all consumers' threads have ended it: what takes long, such
-//           as waiting for other CTAs. A warp of the producer's warpgroup runs it
+//   finish  once a CTA, behind its last tile: makes results of what all CTAs have passed on
 //
 // In each stage the operations come in the order of the chain. An operation is an object of each of
 // the 128 threads of a consumer; its members are registers.
@@ -77,9 +76,8 @@ struct Operation {
   __device__ void store(const Fragment&, Places) const {}
   __device__ void end(int /*row*/, int /*column*/) const {}
 
-  static constexpr bool finishes = false;  ///< whether finish() does anything
   template <class Problem>
-  __device__ static void finish(const Problem&, int /*row*/, int /*column*/) {}
+  __device__ static void finish(const Problem&) {}
 };
 
 /// The operations one after the other. A chain inherits from its operations, and `(Operations::f(),
@@ -99,10 +97,9 @@ struct Chain : Operations... {
   }
   __device__ void end(int row, int column) const { (Operations::end(row, column), ...); }
 
-  static constexpr bool finishes = (Operations::finishes || ...);
   template <class Problem>
-  __device__ static void finish(const Problem& p, int row, int column) {
-    (Operations::finish(p, row, column), ...);
+  __device__ static void finish(const Problem& p) {
+    (Operations::finish(p), ...);
   }
 };
 

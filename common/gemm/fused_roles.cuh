@@ -27,7 +27,7 @@ namespace gemm::fused {
 constexpr int consumers = 2;
 constexpr int threads = 128 * (1 + consumers);  // warpgroup 0 is the producer
 constexpr int tile_m = 128, tile_n = 128;
-constexpr RegisterBudget registers{56, 224};
+constexpr RegisterBudget registers{40, 232};
 static_assert(is_possible(registers, consumers, 1));
 
 using Ring = gemm::Ring<tile_m, tile_n, 5, UniformOperands<Bf16Operands>>;
@@ -46,8 +46,7 @@ enum class Break {
   early_release,
   no_store_fence,
   no_store_wait,
-  stale_begin,
-  early_end
+  stale_begin
 };
 
 /// How many places an epilogue reads of each chunk, and how many it writes; they may be the same
@@ -73,7 +72,6 @@ struct Barriers {
   ptx::Mbarrier free[consumers][places];
   OrderedBarrierGrid order;
   TileQueue queue;
-  ptx::Mbarrier ended[TileQueue::slots];  // the tile of that slot, by all warps of its consumer
 
   /// One thread runs this, before a fence and a barrier.
   __device__ void init() {
@@ -86,7 +84,6 @@ struct Barriers {
     }
     order.init();
     queue.init(7);  // of each tile: both loaders, the storer, the warps of one consumer
-    for (ptx::Mbarrier& barrier : ended) ptx::mbarrier_init(barrier, 4);
   }
 };
 
@@ -117,32 +114,13 @@ __device__ void for_each_chunk(TileQueue& queue, int buffers, Function function,
 }
 
 /// Hands this CTA's tiles to the other roles: every gridDim.x-th of the order, then the end, once
-/// for each consumer. And calls finish(row, column) for each tile whose epilogue has ended, if the
-/// epilogue wants that: it may take its time, as no other role waits for it. A whole warp runs this.
-template <bool finishes, class Finish>
-__device__ void schedule_tiles(Barriers& barriers, const TileOrder& order, Finish finish) {
-  const bool is_leader = threadIdx.x % 32 == 0;
+/// for each consumer.
+__device__ inline void schedule_tiles(TileQueue& queue, const TileOrder& order) {
   RingState write;
-  RingState ended;
-  int unfinished = blockIdx.x;
-  const auto finish_next = [&] {
-    ptx::mbarrier_wait(barriers.ended[ended.index], ended.phase);
-    const TilePosition tile = order.at(unfinished);
-    finish(tile.row * tile_m, tile.column * tile_n);
-    unfinished += gridDim.x;
-    ended.advance(TileQueue::slots);
-  };
-  // A tile is finished before its slot is filled again, and no sooner: the consumers have their
-  // next tiles meanwhile.
-  constexpr int lag = TileQueue::slots - 1;
   for (int index = blockIdx.x; index < order.tiles(); index += gridDim.x) {
-    if (is_leader) barriers.queue.push(write, order.at(index));
-    if (finishes && index - unfinished >= lag * static_cast<int>(gridDim.x)) finish_next();
+    queue.push(write, order.at(index));
   }
-  for (int consumer = 0; consumer < consumers; ++consumer) {
-    if (is_leader) barriers.queue.push(write, {no_row, 0});
-  }
-  while (finishes && unfinished < order.tiles()) finish_next();
+  for (int consumer = 0; consumer < consumers; ++consumer) queue.push(write, {no_row, 0});
 }
 
 /// Loads A and B of all tiles.
@@ -265,7 +243,6 @@ __device__ void consume(const Problem& p, const Copies& copies, unsigned char* s
   if (consumer == 1) skip_tile();
 
   for (bool is_first = true;; is_first = false) {
-    const int slot = next.index;
     const TilePosition tile = barriers.queue.pop<32>(next);
     if (tile.row == no_row) break;
     const int step = next.count - 1;
@@ -286,16 +263,11 @@ __device__ void consume(const Problem& p, const Copies& copies, unsigned char* s
 
     begin = track.now();
     write_tile<broken>(accumulator, epilogue, copies, shared, barriers, at, row, column);
-    const auto say_ended = [&] {
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(barriers.ended[slot]);
-    };
-    if constexpr (broken == Break::early_end) say_ended();
     epilogue.end(row, column);
-    if constexpr (Epilogue::finishes && broken != Break::early_end) say_ended();
     track.record(Span::epilogue, step, begin);
     skip_tile();
   }
+  Epilogue::finish(p);
 }
 
 // ---- The CTA.
@@ -325,15 +297,12 @@ __device__ void run(const CUtensorMap& map_a, const CUtensorMap& map_b, const Pr
   if (threadIdx.x < 128) {
     ptx::registers_decrease<registers.producer>();
     const int role = threadIdx.x / 32;
-    if (role == 1) {
-      schedule_tiles<Epilogue::finishes>(barriers, order, [&](int row, int column) {
-        Epilogue::finish(p, row, column);
-      });
-    }
-    if (role == 1 || !ptx::elect_one()) return;
+    if (!ptx::elect_one()) return;
     if (role == 0) {
       Track<traced> track(timeline, 0, true);
       load_operands(map_a, map_b, ring, barriers.queue, k_tiles, track);
+    } else if (role == 1) {
+      schedule_tiles(barriers.queue, order);
     } else if (role == 2) {
       load_inputs(copies, shared, barriers, load);
     } else {

@@ -6,15 +6,10 @@
 #include <cstdint>
 
 #include "common/gemm/activation.h"
+#include "common/gemm/eight.h"
 #include "common/gemm/fused_problem.h"
 
 namespace gemm {
-
-/// Eight neighbours.
-template <class Element>
-struct alignas(16) Eight {
-  Element value[8];
-};
 
 /// d = activation(z + bias) + residual; rows of z and d are `ld` elements apart, a multiple of 8.
 template <Activation activation, class Element>

@@ -69,21 +69,19 @@ struct TimesSlope : Operation {
   }
 };
 
-enum class ReduceBreak { none, padded_rows, relaxed_count };
+enum class ReduceBreak { none, padded_rows, early_count, relaxed_count };
 
 /// Adds D up as it is stored: over rows or columns for the bias' gradient, over all elements for
 /// the scalar. In the same order in every launch:
 ///
 ///   1. a thread adds up what it holds of a chunk, then a warp of a tile, by shuffles;
-///   2. the sums of a tile go to global memory, to a place of their own (end), and the tile is
-///      counted (finish);
-///   3. whoever counts the last tile of a column (or row, or of all) of tiles adds them up in the
-///      order of their places, and sets the count back (finish).
+///   2. the sums of a tile go to global memory, to a place of their own (end);
+///   3. behind its last tile each CTA waits until all have written theirs, and then adds up its share
+///      of the columns (or rows), in the order of the places (finish).
 ///
-/// So the order does not depend on who is last. Counting takes a microsecond, as it must order the
-/// sums before the count for all other SMs: that is why a warp does it for which nobody waits.
-/// Elements outside D count as 0. With TrainingProblem::is_atomic, 2 and 3 are an atomic addition
-/// by each warp.
+/// All CTAs of the grid must be able to run at a time, as in lesson 11: there is one for each SM at
+/// the most. Elements outside D count as 0. With TrainingProblem::is_atomic, 2 and 3 are an atomic
+/// addition by each warp.
 template <ReduceBreak broken>
 struct Reduce : Operation {
   const TrainingProblem& p;
@@ -128,22 +126,15 @@ struct Reduce : Operation {
     if (p.scalar != Scalar::none) write_scalar(row / 128 * tiles_n(p) + column / 128);
   }
 
-  static constexpr bool finishes = true;
-  /// A whole warp runs this.
-  __device__ static void finish(const TrainingProblem& p, int row, int column) {
-    if (p.is_atomic) return;
+  __device__ static void finish(const TrainingProblem& p) {
+    if (p.is_atomic || (p.bias_gradient == nullptr && p.scalar == Scalar::none)) return;
+    await_parts(p);
     if (p.bias_gradient != nullptr && p.bias_kind == Bias::column) {
-      if (is_last(p.gradient_counts + column / 128, tiles_m(p))) {
-        add_parts(p, tiles_m(p), column, p.product.n);
-      }
+      add_parts(p, tiles_m(p), p.product.n);
     } else if (p.bias_gradient != nullptr) {
-      if (is_last(p.gradient_counts + row / 128, tiles_n(p))) {
-        add_parts(p, tiles_n(p), row, p.product.m);
-      }
+      add_parts(p, tiles_n(p), p.product.m);
     }
-    if (p.scalar != Scalar::none && is_last(p.scalar_count, tiles_m(p) * tiles_n(p))) {
-      add_scalars(p, 4 * tiles_m(p) * tiles_n(p));
-    }
+    if (p.scalar != Scalar::none && blockIdx.x == gridDim.x - 1) add_scalars(p);
   }
 
  private:
@@ -154,6 +145,11 @@ struct Reduce : Operation {
   }
   __device__ static int tiles_n(const TrainingProblem& p) {
     return (p.product.n + 127) / 128;
+  }
+  /// Room for 128 floats of each consumer.
+  __device__ static float* scratch() {
+    __shared__ float memory[fused::consumers * 128];
+    return memory;
   }
 
   /// Two values at a time: ptxas rounds a single one with F2F, an eighth as fast.
@@ -261,9 +257,8 @@ struct Reduce : Operation {
   /// One part a tile. There is room for the sums of one warp only, so they go from warp 3 to 2, to
   /// 1, to 0, and each adds its own.
   __device__ void write_columns(int part, int column) const {
-    __shared__ float memory[fused::consumers][128];
     const int consumer = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32;
-    float(&below)[128] = memory[consumer];
+    float* const below = scratch() + 128 * consumer;
     for (int turn = 3; turn > 0; --turn) {
       if (warp == turn) {
 #pragma unroll
@@ -313,46 +308,68 @@ struct Reduce : Operation {
     }
   }
 
-  // ---- What finish() does, with the 32 lanes of a warp.
+  // ---- What finish() does, with all threads of both consumers.
 
-  /// Counts a tile, and says whether it is the last of `tiles`: then the parts of all are there to
-  /// be read by all lanes, and the count is 0 again.
-  __device__ static bool is_last(std::uint32_t* count, int tiles) {
-    std::uint32_t before = 0;
-    if (threadIdx.x % 32 == 0) {
-      // It also releases what the consumers have written: their arrivals at `ended` came first.
-      before = broken == ReduceBreak::relaxed_count ? ptx::add_relaxed(count, 1)
-                                                    : ptx::add_acquire_release(count, 1);
-      if (before + 1 == static_cast<std::uint32_t>(tiles)) ptx::store_relaxed(count, 0);
-    }
-    __syncwarp();
-    return __shfl_sync(whole_warp, before, 0) + 1 == static_cast<std::uint32_t>(tiles);
+  static constexpr int finishers = 128 * fused::consumers;
+  static constexpr int groups = finishers / 32;  // a warp each
+
+  __device__ static void synchronize() {
+    ptx::named_barrier_sync(1 + fused::consumers, finishers);
   }
 
-  /// 128 elements of the gradient from `first` on, four a lane.
-  __device__ static void add_parts(const TrainingProblem& p, int parts, int first, int length) {
-    const int own = first + threadIdx.x % 32;
-    float sum[4] = {};
-#pragma unroll 4
-    for (int part = 0; part < parts; ++part) {
-      const float* const from = p.gradient_parts + std::int64_t{length} * part + own;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum[i] += own + 32 * i < length ? from[32 * i] : 0;
+  /// Waits until all CTAs have written their parts. The count goes from 0 to one less than there are
+  /// CTAs, and the last one sets it to 0 again: that is what all wait for.
+  __device__ static void await_parts(const TrainingProblem& p) {
+    if constexpr (broken != ReduceBreak::early_count) synchronize();  // this CTA has
+    if (threadIdx.x == 128) {
+      ptx::count_release(p.ended, gridDim.x - 1);
+      const auto count = [&] {
+        return broken == ReduceBreak::relaxed_count ? ptx::load_relaxed(p.ended)
+                                                    : ptx::load_acquire(p.ended);
+      };
+      while (count() != 0) {
+      }
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (own + 32 * i < length) p.bias_gradient[own + 32 * i] = sum[i];
+    synchronize();
+  }
+
+  /// Of 32 elements of the gradient at a time, each warp adds up every eighth part.
+  __device__ static void add_parts(const TrainingProblem& p, int parts, int length) {
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32 - 4;
+    float* const sums = scratch();
+    for (int first = 32 * blockIdx.x; first < length; first += 32 * gridDim.x) {
+      const int own = first + lane;
+      float sum = 0;
+      if (own < length) {
+#pragma unroll 8
+        for (int part = group; part < parts; part += groups) {
+          sum += p.gradient_parts[std::int64_t{length} * part + own];
+        }
+      }
+      sums[32 * group + lane] = sum;
+      synchronize();
+      if (group == 0 && own < length) {
+        for (int other = 1; other < groups; ++other) sum += sums[32 * other + lane];
+        p.bias_gradient[own] = sum;
+      }
+      synchronize();  // the scratch may be used again
     }
   }
 
-  __device__ static void add_scalars(const TrainingProblem& p, int parts) {
+  __device__ static void add_scalars(const TrainingProblem& p) {
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32 - 4;
+    const int parts = 4 * tiles_m(p) * tiles_n(p);
     float value = 0;
 #pragma unroll 8
-    for (int part = threadIdx.x % 32; part < parts; part += 32) {
+    for (int part = threadIdx.x - 128; part < parts; part += finishers) {
       value = combine(p, value, p.scalar_parts[part]);
     }
     value = combine_lanes(p, value);
-    if (threadIdx.x % 32 == 0) *p.scalar_result = value;
+    if (lane == 0) scratch()[group] = value;
+    synchronize();
+    if (group != 0 || lane != 0) return;
+    for (int other = 1; other < groups; ++other) value = combine(p, value, scratch()[other]);
+    *p.scalar_result = value;
   }
 };
 

@@ -28,12 +28,11 @@ struct TrainingProblem : FusedProblem {
   bool is_atomic;
   float* scalar_result;  ///< one element
 
-  /// If not atomic: sums of single tiles, and how many of those that belong together have been
-  /// written: 0 before and after each launch.
-  float* gradient_parts;           ///< [part][element of the gradient]
-  float* scalar_parts;             ///< [tile][warp]
-  std::uint32_t* gradient_counts;  ///< for each row or column of tiles
-  std::uint32_t* scalar_count;
+  /// If not atomic: sums of single tiles, and how many CTAs have written all of theirs, 0 before and
+  /// after each launch.
+  float* gradient_parts;  ///< [row or column of tiles][element of the gradient]
+  float* scalar_parts;    ///< [tile][warp]
+  std::uint32_t* ended;
 
   /// Matrices that the epilogue reads: C, then aux in the backward pass.
   HOST_DEVICE constexpr int loads() const { return has_c() + (pass == Pass::backward); }

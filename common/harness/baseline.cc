@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "common/device/concat.h"
+#include "common/device/errors.h"
 #include "common/harness/cublas_library.h"
 #include "common/harness/cublas_lt.h"
 
@@ -211,6 +213,19 @@ Contender two_kernels(device::Device& device, const gemm::Problem& problem,
             matmul->launch(0);
             launch_second();
           }};
+}
+
+void require_right(device::Device& device, const Contender& contender,
+                   const std::function<Verdict()>& judge) {
+  contender.launch();
+  device.synchronize();
+  const Verdict verdict = judge();
+  if (verdict.wrong == 0 && verdict.damaged_guard_bytes == 0) return;
+  throw device::Failure(device::concat(
+      contender.name, ": what the lesson would be timed beside computes wrong results (",
+      verdict.wrong,
+      " elements), so there is nothing to compare with; verify the lesson alone "
+      "with --check-only."));
 }
 
 }  // namespace harness

@@ -12,6 +12,7 @@
 #include "common/harness/cublas_library.h"
 #include "common/harness/options.h"
 #include "common/harness/timing.h"
+#include "common/harness/verdict.h"
 
 namespace harness {
 
@@ -50,5 +51,11 @@ std::vector<Contender> epilogue_contenders(device::Device& device, const gemm::P
 /// its D (m x n, problem.ldd elements from row to row). CUDA back end only.
 Contender two_kernels(device::Device& device, const gemm::Problem& problem,
                       const std::function<std::function<void()>(const __nv_bfloat16* d)>& second);
+
+/// Launches a contender that is not the library's alone, once. device::Failure if `judge` finds
+/// that what it computed is wrong: then there is nothing to time a lesson beside. It may write to
+/// the padding of rows.
+void require_right(device::Device& device, const Contender& contender,
+                   const std::function<Verdict()>& judge);
 
 }  // namespace harness

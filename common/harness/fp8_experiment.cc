@@ -15,6 +15,7 @@
 #include "common/device/concat.h"
 #include "common/harness/fp8_library.h"
 #include "common/harness/fp8_verdict.h"
+#include "common/harness/guarded_matrix.h"
 #include "common/harness/oracle.h"
 #include "common/harness/parallel.h"
 #include "common/harness/record.h"
@@ -30,8 +31,6 @@ using gemm::BlockScales;
 using gemm::Output;
 using gemm::ScaledProblem;
 using ptx::Fp8;
-
-constexpr unsigned char poison_byte = 0xFF;  // NaN in every type here
 
 // ---- What the knobs say.
 
@@ -172,42 +171,9 @@ Options squares_only(Options options) {
   return options;
 }
 
-/// Device memory between two guard bands.
-class Guarded {
- public:
-  Guarded(device::Device& device, std::int64_t bytes)
-      : device_(device),
-        bytes_(bytes),
-        buffer_(device, static_cast<std::size_t>(bytes) + 2 * guard) {
-    poison();
-  }
-
-  void* address() const { return static_cast<char*>(buffer_.address()) + guard; }
-  void poison() { device_.fill(buffer_.address(), poison_byte, buffer_.bytes()); }
-  void upload(const void* from) { device_.copy_to_device(address(), from, bytes_); }
-  /// Bytes [first, first + count).
-  std::vector<std::uint8_t> bytes(std::int64_t first, std::int64_t count) const {
-    std::vector<std::uint8_t> host(static_cast<std::size_t>(count));
-    device_.copy_to_host(host.data(), static_cast<char*>(address()) + first, host.size());
-    return host;
-  }
-  std::vector<std::uint8_t> bytes() const { return bytes(0, bytes_); }
-
-  std::int64_t damaged_guard_bytes() const {
-    std::int64_t damaged = 0;
-    for (const std::int64_t from : {-std::int64_t{guard}, bytes_}) {
-      for (const std::uint8_t byte : bytes(from, guard)) damaged += byte != poison_byte;
-    }
-    return damaged;
-  }
-
- private:
-  static constexpr std::size_t guard = Workload::guard_bytes;
-
-  device::Device& device_;
-  std::int64_t bytes_;
-  device::Buffer buffer_;
-};
+std::span<const std::uint8_t> as_codes(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
 
 /// Factors between 1/2 and 2: one for each row or column, or one.
 std::vector<float> draw_scales(std::uint64_t seed, int count) {
@@ -242,13 +208,13 @@ class Fp8Experiment : public Experiment {
         squares_oracle_(oracle_of(squares_)),
         scale_a_(draw_scales(options.seed + 1, p_.scale_a.step == 1 ? p_.m : 1)),
         scale_b_(draw_scales(options.seed + 2, p_.scale_b.step == 1 ? p_.n : 1)),
-        device_a_(device, p_.m * p_.lda),
-        device_b_(device, p_.n * p_.ldb),
-        device_scale_a_(device, std::ssize(scale_a_) * 4),
-        device_scale_b_(device, std::ssize(scale_b_) * 4),
-        device_d_(device, p_.m * row_bytes()),
-        device_factors_(device, p_.m * factor_row_bytes()),
-        device_amax_(device, sizeof(std::uint32_t)) {
+        device_a_(device, p_.m, p_.lda),
+        device_b_(device, p_.n, p_.ldb),
+        device_scale_a_(device, 1, std::ssize(scale_a_) * 4),
+        device_scale_b_(device, 1, std::ssize(scale_b_) * 4),
+        device_d_(device, p_.m, row_bytes()),
+        device_factors_(device, p_.m, factor_row_bytes()),
+        device_amax_(device, 1, sizeof(std::uint32_t)) {
     p_.k = inputs_.problem().k;  // 0 if alpha is
     if (p_.k > 0) {
       device_a_.upload(encode(p_.type_a, inputs_.host_a()).data());
@@ -308,7 +274,7 @@ class Fp8Experiment : public Experiment {
     float amax = 0;
     device_.copy_to_host(&amax, device_amax_.address(), sizeof(amax));
     Verdict all = conclude(verdict, amax);
-    for (const Guarded* output : {&device_d_, &device_factors_, &device_amax_}) {
+    for (const GuardedMatrix* output : {&device_d_, &device_factors_, &device_amax_}) {
       all.damaged_guard_bytes += output->damaged_guard_bytes();
     }
     return all;
@@ -318,8 +284,9 @@ class Fp8Experiment : public Experiment {
 
   std::vector<std::byte> output() const override {
     std::vector<std::byte> all;
-    for (const Guarded* output : {&device_d_, &device_factors_, &device_amax_}) {
-      for (const std::uint8_t byte : output->bytes()) all.push_back(std::byte{byte});
+    for (const GuardedMatrix* output : {&device_d_, &device_factors_, &device_amax_}) {
+      const std::vector<std::byte> bytes = output->read();
+      all.insert(all.end(), bytes.begin(), bytes.end());
     }
     return all;
   }
@@ -380,28 +347,27 @@ class Fp8Experiment : public Experiment {
         interval() == 0 ? std::max<std::int64_t>(p_.k, 1) : tile_k * interval();
     const std::int64_t n = p_.n;
     const std::size_t elements = static_cast<std::size_t>(count * n);
-    const std::vector<std::uint8_t> d = device_d_.bytes(first * row_bytes(), count * row_bytes());
-    const std::vector<std::uint8_t> factors =
-        device_factors_.bytes(first * factor_row_bytes(), count * factor_row_bytes());
+    const std::vector<std::byte> d = device_d_.read_rows(first, count);
+    const std::vector<std::byte> factors = device_factors_.read_rows(first, count);
     std::vector<double> sums(elements), magnitudes(elements), squares(elements), unused(elements);
     oracle_->rows(first, count, sums, magnitudes);
     squares_oracle_->rows(first, count, squares, unused);
     const std::span<const __nv_bfloat16> c = inputs_.host_c();
     std::mutex mutex;
     parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
-      const auto part = [&]<class Element>(const std::vector<Element>& all, std::int64_t pitch) {
-        return std::span<const Element>(all).subspan(begin * pitch, (end - begin) * pitch);
+      const auto part = [&]<class Element>(std::span<const Element> all, std::int64_t pitch) {
+        return all.subspan(begin * pitch, (end - begin) * pitch);
       };
       const ScaledRows rows{
           .first = first + begin,
-          .d = part(d, row_bytes()),
-          .factors = part(factors, factor_row_bytes()),
+          .d = part(as_codes(d), row_bytes()),
+          .factors = part(as_codes(factors), factor_row_bytes()),
           .scale_a = scale_a_,
           .scale_b = scale_b_,
           .c = c.empty() ? c : c.subspan((first + begin) * p_.ldc, (end - begin) * p_.ldc),
-          .sums = part(sums, n),
-          .magnitudes = part(magnitudes, n),
-          .squares = part(squares, n)};
+          .sums = part(std::span<const double>(sums), n),
+          .magnitudes = part(std::span<const double>(magnitudes), n),
+          .squares = part(std::span<const double>(squares), n)};
       ScaledVerdict own;
       harness::judge_rows(own, p_, chain, rows);
       const std::lock_guard lock(mutex);
@@ -416,7 +382,7 @@ class Fp8Experiment : public Experiment {
   Workload inputs_, squares_;
   std::unique_ptr<Oracle> oracle_, squares_oracle_;
   std::vector<float> scale_a_, scale_b_;
-  Guarded device_a_, device_b_, device_scale_a_, device_scale_b_, device_d_, device_factors_,
+  GuardedMatrix device_a_, device_b_, device_scale_a_, device_scale_b_, device_d_, device_factors_,
       device_amax_;
 };
 

@@ -80,26 +80,10 @@ Estimate estimate(const ScaledProblem& p, std::int64_t chain, const ScaledRows& 
   return {value, std::abs(scale) * sum + epilogue};
 }
 
-void count(Verdict& verdict, const WrongElement& element, double error) {
-  ++verdict.elements;
-  // Written so that an error that is NaN counts as wrong.
-  if (!(error <= element.bound)) {
-    ++verdict.wrong;
-    if (!verdict.first) verdict.first = element;
-  }
-  if (element.bound > 0 && error / element.bound > verdict.worst) {
-    verdict.worst = error / element.bound;
-  }
-}
-
 /// Judges an element of D that stands for `got` times `factor`. Beside the others of its block it
 /// is never too large, unless it is infinite; else it may be saturated.
 void judge_element(Verdict& verdict, const ScaledProblem& p, std::int64_t row, std::int64_t column,
                    double got, double factor, const Estimate& z) {
-  if (std::isnan(got) && std::isnan(z.value)) {
-    ++verdict.elements;
-    return;
-  }
   const Rounding& format = rounding(p.output);
   const double expected = z.value / factor;
   const bool fits = p.blocks != BlockScales::none && std::isfinite(z.value);
@@ -109,8 +93,8 @@ void judge_element(Verdict& verdict, const ScaledProblem& p, std::int64_t row, s
     const double before = z.error / factor + 0x1p-21 * std::abs(expected);
     bound = before + half_ulp(format, std::abs(expected) + before);
   }
-  count(verdict, {row, column, got, expected, bound},
-        fits ? std::abs(got - expected) : distance(format, got, expected));
+  count_element(verdict, {row, column, got, expected, bound},
+                fits ? std::abs(got - expected) : distance(format, got, expected));
 }
 
 /// The factor for a largest magnitude, but for rounding `slack` times as large.
@@ -136,8 +120,8 @@ void judge_factor(Verdict& verdict, const ScaledProblem& p, std::int64_t row, st
   const double high = factor_for(p, largest, 1 + 0x1p-22);
   const double bound = std::max(expected - low, high - expected);
   const bool is_between = low <= got && got <= high;
-  count(verdict, {row, block, got, expected, bound, "the block factors"},
-        is_between ? std::abs(got - expected) : std::numeric_limits<double>::infinity());
+  count_element(verdict, {row, block, got, expected, bound, "the block factors"},
+                is_between ? std::abs(got - expected) : std::numeric_limits<double>::infinity());
 }
 
 void judge_row(ScaledVerdict& verdict, const ScaledProblem& p, std::int64_t chain,
@@ -235,8 +219,8 @@ Verdict conclude(const ScaledVerdict& verdict, float amax) {
   const double bound = std::isinf(high) ? 0 : (high - low) / 2;
   const bool is_right = verdict.has_nan ? std::isnan(amax) : low <= amax && amax <= high;
   const double expected = verdict.has_nan ? std::numeric_limits<double>::quiet_NaN() : middle;
-  count(of_amax, {0, 0, amax, expected, bound, "the amax"},
-        is_right ? 0 : std::numeric_limits<double>::infinity());
+  count_element(of_amax, {0, 0, amax, expected, bound, "the amax"},
+                is_right ? 0 : std::numeric_limits<double>::infinity());
   merge(all, of_amax);
   if (verdict.square_values > 0) {
     all.relative_error = std::sqrt(verdict.square_errors / verdict.square_values);

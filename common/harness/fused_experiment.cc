@@ -15,15 +15,14 @@
 #include <utility>
 
 #include "common/device/concat.h"
-#include "common/device/errors.h"
 #include "common/harness/baseline.h"
 #include "common/harness/drawn_matrix.h"
-#include "common/harness/rounding.h"
 #include "common/harness/fused_verdict.h"
 #include "common/harness/guarded_matrix.h"
 #include "common/harness/oracle.h"
 #include "common/harness/parallel.h"
 #include "common/harness/record.h"
+#include "common/harness/rounding.h"
 #include "common/harness/throughput.h"
 #include "common/harness/verdict.h"
 #include "common/harness/workload.h"
@@ -57,7 +56,9 @@ Output output_of(const Selection& selection) {
 }
 
 const Rounding& format_of(Output output) {
-  return output == Output::f32 ? f32_rounding : output == Output::f16 ? f16_rounding : bf16_rounding;
+  return output == Output::f32   ? f32_rounding
+         : output == Output::f16 ? f16_rounding
+                                 : bf16_rounding;
 }
 
 /// Element `index` of a row of D.
@@ -233,21 +234,14 @@ void FusedExperiment::judge_row(Verdict& verdict, std::int64_t row, const std::b
     const Expected expected = expected_element(p.k, activation_, element);
     const double bound = fused_bound(format, expected);
     const double got = element_at(output_, d, column);
-    if (std::isnan(got) && std::isnan(expected.value)) continue;
-    const double error = distance(format, got, expected.value);
-    // Written so that an error that is NaN counts as wrong.
-    if (!(error <= bound)) {
-      ++verdict.wrong;
-      if (!verdict.first) verdict.first = {row, column, got, expected.value, bound};
-    }
-    if (bound > 0 && error / bound > verdict.worst) verdict.worst = error / bound;
+    count_element(verdict, {row, column, got, expected.value, bound},
+                  distance(format, got, expected.value));
   }
   for (std::int64_t column = p.n; column < p.ldd; ++column) {
     const std::byte* const element = d + column * element_bytes(output_);
     verdict.damaged_padding += std::any_of(element, element + element_bytes(output_),
                                            [](std::byte byte) { return byte != std::byte{0xFF}; });
   }
-  verdict.elements += p.n;
 }
 
 Verdict FusedExperiment::judge(const GuardedMatrix& written, bool in_two_kernels) {
@@ -305,15 +299,7 @@ Contender FusedExperiment::two_kernels() {
     const Launch second = lesson_.separate(device_, problem_, activation_, z, d->address(), p.ldd);
     return [second, d] { second(); };
   });
-  contender.launch();
-  device_.synchronize();
-  const Verdict verdict = judge(*d, true);
-  if (verdict.wrong > 0 || verdict.damaged_guard_bytes > 0) {
-    throw device::Failure(device::concat(
-        "The two kernels that the lesson would be timed beside compute a wrong D (", verdict.wrong,
-        " elements), so there is nothing to compare with; verify the lesson alone "
-        "with --check-only."));
-  }
+  require_right(device_, contender, [&] { return judge(*d, true); });
   return contender;
 }
 

@@ -13,12 +13,12 @@
 #include "common/device/concat.h"
 #include "common/harness/baseline.h"
 #include "common/harness/drawn_matrix.h"
-#include "common/harness/rounding.h"
 #include "common/harness/fused_verdict.h"
 #include "common/harness/guarded_matrix.h"
 #include "common/harness/oracle.h"
 #include "common/harness/parallel.h"
 #include "common/harness/record.h"
+#include "common/harness/rounding.h"
 #include "common/harness/throughput.h"
 #include "common/harness/verdict.h"
 #include "common/harness/workload.h"
@@ -59,24 +59,14 @@ std::vector<float> read_floats(const GuardedMatrix& vector, std::int64_t count) 
 /// Adds what is found of element (row, column) of `matrix` to `verdict`.
 void compare(Verdict& verdict, const char* matrix, std::int64_t row, std::int64_t column,
              const Rounding& format, double got, double expected, double bound) {
-  ++verdict.elements;
-  if (std::isnan(got) && std::isnan(expected)) return;
-  const double error = distance(format, got, expected);
-  // Written so that an error that is NaN counts as wrong.
-  if (!(error <= bound)) {
-    ++verdict.wrong;
-    if (!verdict.first) verdict.first = {row, column, got, expected, bound, matrix};
-  }
-  if (bound > 0 && error / bound > verdict.worst) verdict.worst = error / bound;
+  count_element(verdict, {row, column, got, expected, bound, matrix},
+                distance(format, got, expected));
 }
 
 /// Elements of a row's padding, `columns` to `pitch`, that are not NaN as they were.
 std::int64_t overwritten(const std::byte* row, std::int64_t columns, std::int64_t pitch) {
-  std::int64_t count = 0;
-  for (std::int64_t column = columns; column < pitch; ++column) {
-    count += row[2 * column] != std::byte{0xFF} || row[2 * column + 1] != std::byte{0xFF};
-  }
-  return count;
+  const auto* const elements = reinterpret_cast<const __nv_bfloat16*>(row);
+  return count_overwritten({elements + columns, elements + pitch});
 }
 
 /// Sums of the D that a kernel has stored.
@@ -151,7 +141,7 @@ class TrainingExperiment : public Experiment {
   std::unique_ptr<Oracle> oracle_;
   DrawnMatrix bias_, aux_read_;
   std::unique_ptr<GuardedMatrix> d_, aux_written_, gradient_, scalar_;
-  device::Buffer gradient_parts_, scalar_parts_, counts_;
+  device::Buffer gradient_parts_, scalar_parts_, ended_;
   std::int64_t gradient_length_ = 0;
   gemm::TrainingProblem problem_{};
 };
@@ -206,12 +196,11 @@ TrainingExperiment::TrainingExperiment(device::Device& device, const Options& op
   const std::int64_t parts = problem_.bias_kind == Bias::row ? tiles_n : tiles_m;
   gradient_parts_ = device::Buffer(device, static_cast<std::size_t>(parts * length) * 4);
   scalar_parts_ = device::Buffer(device, static_cast<std::size_t>(4 * tiles_m * tiles_n) * 4);
-  counts_ = device::Buffer(device, static_cast<std::size_t>(std::max(tiles_m, tiles_n) + 1) * 4);
-  device.fill(counts_.address(), 0, counts_.bytes());
+  ended_ = device::Buffer(device, 4);
+  device.fill(ended_.address(), 0, ended_.bytes());
   problem_.gradient_parts = static_cast<float*>(gradient_parts_.address());
   problem_.scalar_parts = static_cast<float*>(scalar_parts_.address());
-  problem_.scalar_count = static_cast<std::uint32_t*>(counts_.address());
-  problem_.gradient_counts = problem_.scalar_count + 1;
+  problem_.ended = static_cast<std::uint32_t*>(ended_.address());
   if (problem_.scalar != Scalar::none) {
     scalar_ = std::make_unique<GuardedMatrix>(device, 1, scalar_bytes);
     problem_.scalar_result = static_cast<float*>(scalar_->address());

@@ -13,12 +13,6 @@
 namespace harness {
 namespace {
 
-std::int64_t count_overwritten(std::span<const __nv_bfloat16> padding) {
-  return std::count_if(padding.begin(), padding.end(), [](__nv_bfloat16 element) {
-    return __bfloat16_as_ushort(element) != 0xFFFF;
-  });
-}
-
 /// 16777216 as "16,777,216".
 std::string with_commas(std::int64_t number) {
   std::string digits = std::to_string(number);
@@ -83,6 +77,19 @@ double error_bound(std::int64_t k, double alpha, double beta, double sum, double
   return half_ulp(bf16_rounding, std::abs(expected) + fp32) + fp32;
 }
 
+void count_element(Verdict& verdict, const WrongElement& element, double error) {
+  ++verdict.elements;
+  if (std::isnan(element.got) && std::isnan(element.expected)) return;
+  // Written so that an error that is NaN counts as wrong.
+  if (!(error <= element.bound)) {
+    ++verdict.wrong;
+    if (!verdict.first) verdict.first = element;
+  }
+  if (element.bound > 0 && error / element.bound > verdict.worst) {
+    verdict.worst = error / element.bound;
+  }
+}
+
 void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t first_row,
                 std::span<const __nv_bfloat16> d, std::span<const __nv_bfloat16> c,
                 std::span<const double> sums, std::span<const double> magnitudes) {
@@ -94,20 +101,19 @@ void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t fir
       const double c_element = c.empty() ? 0 : __bfloat162float(c[row * problem.ldc + column]);
       const double got = __bfloat162float(d[row * problem.ldd + column]);
       const double expected = problem.alpha * sum + problem.beta * c_element;
-      if (std::isnan(got) && std::isnan(expected)) continue;
       const double bound =
           error_bound(problem.k, problem.alpha, problem.beta, sum, magnitude, c_element);
-      const double error = distance(bf16_rounding, got, expected);
-      // Written so that an error that is NaN counts as wrong.
-      if (!(error <= bound)) {
-        ++verdict.wrong;
-        if (!verdict.first) verdict.first = {first_row + row, column, got, expected, bound};
-      }
-      if (bound > 0 && error / bound > verdict.worst) verdict.worst = error / bound;
+      count_element(verdict, {first_row + row, column, got, expected, bound},
+                    distance(bf16_rounding, got, expected));
     }
     verdict.damaged_padding += count_overwritten(d.subspan(row * problem.ldd + n, problem.ldd - n));
   }
-  verdict.elements += count * n;
+}
+
+std::int64_t count_overwritten(std::span<const __nv_bfloat16> padding) {
+  return std::count_if(padding.begin(), padding.end(), [](__nv_bfloat16 element) {
+    return __bfloat16_as_ushort(element) != 0xFFFF;
+  });
 }
 
 void merge(Verdict& verdict, const Verdict& other) {

@@ -46,12 +46,19 @@ double accumulation_bound(std::int64_t k, double magnitude);
 double error_bound(std::int64_t k, double alpha, double beta, double sum, double magnitude,
                    double c);
 
+/// Counts `element`, which lies `error` from what is expected: it is wrong if that is more than its
+/// bound, or NaN. NaN where NaN is expected is right, whatever `error` is.
+void count_element(Verdict& verdict, const WrongElement& element, double error);
+
 /// Judges rows [first_row, first_row + d.size() / ldd) of D and their padding. `d` and `c` hold
 /// those rows with pitches `ldd` and `ldc`; `c` is empty when beta = 0. NaN is right only where NaN
 /// is expected.
 void judge_rows(Verdict& verdict, const gemm::Problem& problem, std::int64_t first_row,
                 std::span<const __nv_bfloat16> d, std::span<const __nv_bfloat16> c,
                 std::span<const double> sums, std::span<const double> magnitudes);
+
+/// Of a row's padding, the elements that no longer hold what Workload::poison_output() put there.
+std::int64_t count_overwritten(std::span<const __nv_bfloat16> padding);
 
 /// Adds what was found in other rows, or in another matrix: then `verdict` keeps its own first
 /// wrong element, if it has one.

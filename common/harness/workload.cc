@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/device/concat.h"
+#include "common/harness/guarded_matrix.h"
 #include "common/harness/parallel.h"
 
 namespace harness {
@@ -16,8 +17,6 @@ using device::concat;
 using device::counted;
 
 constexpr std::int64_t element_bytes = sizeof(__nv_bfloat16);
-/// A NaN in bf16, and in every byte: what fill() can write.
-constexpr unsigned char poison_byte = 0xFF;
 
 /// From `extra` on: matrices beside those of a Workload.
 enum class Operand { a, b, c, d, extra };
@@ -79,7 +78,7 @@ Shape checked_shape(Operand operand, std::int64_t rows, std::int64_t columns,
 
 /// Device memory for a matrix between two guard bands, all of it poisoned.
 device::Buffer poisoned(device::Device& device, const Shape& shape) {
-  const std::size_t bytes = static_cast<std::size_t>(shape.bytes() + 2 * Workload::guard_bytes);
+  const std::size_t bytes = static_cast<std::size_t>(shape.bytes() + 2 * guard_bytes);
   device::Buffer buffer(device, bytes);
   device.fill(buffer.address(), poison_byte, bytes);
   return buffer;
@@ -87,8 +86,7 @@ device::Buffer poisoned(device::Device& device, const Shape& shape) {
 
 /// Where the matrix itself starts.
 __nv_bfloat16* matrix(const device::Buffer& buffer) {
-  return reinterpret_cast<__nv_bfloat16*>(static_cast<char*>(buffer.address()) +
-                                          Workload::guard_bytes);
+  return reinterpret_cast<__nv_bfloat16*>(static_cast<char*>(buffer.address()) + guard_bytes);
 }
 
 /// The finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
@@ -226,16 +224,7 @@ void Workload::copy_output_rows(std::int64_t first, std::int64_t count,
 }
 
 std::int64_t Workload::damaged_guard_bytes() const {
-  std::vector<unsigned char> band(guard_bytes);
-  const char* const before = static_cast<const char*>(device_d_.address());
-  const char* const after = before + device_d_.bytes() - guard_bytes;
-  std::int64_t damaged = 0;
-  for (const char* const from : {before, after}) {
-    device_.copy_to_host(band.data(), from, band.size());
-    damaged += std::count_if(band.begin(), band.end(),
-                             [](unsigned char byte) { return byte != poison_byte; });
-  }
-  return damaged;
+  return harness::damaged_guard_bytes(device_, device_d_);
 }
 
 }  // namespace harness

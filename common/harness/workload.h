@@ -37,8 +37,6 @@ using Transform =
 /// B when alpha = 0.
 class Workload {
  public:
-  static constexpr std::int64_t guard_bytes = 4096;
-
   /// Draws and uploads the operands. `pitch_multiple` (elements) rounds up the pitches that the
   /// user did not give. One that the user gave must hold a row and be such a multiple, else
   /// UsageError. device::Failure where the device has too little memory.
@@ -61,7 +59,7 @@ class Workload {
   /// Copies rows [first, first + count) of D, padding included, to `rows` (count * ldd elements).
   void copy_output_rows(std::int64_t first, std::int64_t count,
                         std::span<__nv_bfloat16> rows) const;
-  /// The number of bytes of D's guard bands that no longer hold what poison_output() put there.
+  /// Those of D.
   std::int64_t damaged_guard_bytes() const;
 
  private:

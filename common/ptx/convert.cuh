@@ -1,4 +1,4 @@
-// Arithmetic on numbers that C++ has no operator for. PTX ISA 9.7.9.21 (cvt), 9.7.3 (max).
+// Conversions to types that C++ does not have. PTX ISA 9.7.9.21 (cvt).
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,6 @@ __device__ inline std::uint16_t pack_fp8(float first, float second) {
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
   }
   return pair;
-}
-
-/// The larger one; NaN if one is NaN, where fmaxf() would leave it out. 9.7.3.12 (max)
-__device__ inline float max_nan(float a, float b) {
-  float larger;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-  return larger;
 }
 
 }  // namespace ptx

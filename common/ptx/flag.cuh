@@ -53,6 +53,12 @@ __device__ inline std::uint32_t add_relaxed(std::uint32_t* flag, std::uint32_t v
   return before;
 }
 
+/// Counts one more in a flag that goes from 0 to `last` and then to 0 again, and releases as
+/// add_release() does.
+__device__ inline void count_release(std::uint32_t* flag, std::uint32_t last) {
+  asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(flag), "r"(last) : "memory");
+}
+
 /// Adds four fp32 to 16 bytes of global memory, each atomically, in any order with the additions of
 /// others.
 __device__ inline void add_float4(float4* sum, float4 value) {

@@ -519,6 +519,37 @@ SAXPY = """
 """
 
 
+@unittest.skipUnless("lesson16" in LESSONS, "lesson16 is not built: make lessons")
+class Rows(unittest.TestCase):
+    def test_what_is_computed_is_said(self):
+        size = shape_flags(5, 9, 64)
+        done = emulate("lesson16", *size)
+        self.assertIn("D = softmax of each row of 1 * A B^T, M 5, N 9, K 64", done.stdout)
+        self.assertIn("PASS: 45 elements", done.stdout)
+        done = emulate("lesson16", *size, "--mode", "topk", "--top", 3)
+        self.assertIn("the 3 largest of each row of 1 * A B^T, M 5, N 9, K 64", done.stdout)
+        self.assertIn("PASS: 30 elements", done.stdout)
+
+    def test_what_cannot_be_is_refused_in_words(self):
+        for arguments, words in (
+            (["--mode", "topk", "--top", 6, *shape_flags(8, 5, 8)], "has only 5 elements"),
+            (["--mode", "topk", "--top", 9], "--top"),
+            (["--beta", 1], "--beta"),
+            (["--ldc", 256], "--ldc"),
+            (["--mode", "topk", "--break", "no-max", "--check-only"], "--mode softmax only"),
+        ):
+            with self.subTest(arguments=arguments):
+                done = emulate("lesson16", *arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(words, done.stderr)
+
+    def test_the_first_wrong_column_is_named(self):
+        done = emulate("lesson16", "--mode", "topk", "--top", 4, "--init", "index",
+                       *shape_flags(8, 300, 64), "--break", "last-of-equals")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("of the columns: got ", done.stdout)
+
+
 @unittest.skipUnless((ROOT / "ptxrun").exists(), "ptxrun is not built: make ptxrun")
 class PtxRun(unittest.TestCase):
     def setUp(self):

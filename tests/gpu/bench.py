@@ -136,6 +136,12 @@ TRAINING_FLAGS = [
                              ("silu", "column"), ("gelu-tanh", "none"), ("gelu-tanh", "row"))
 ] + [["--activation", "gelu-tanh", "--sums", "atomic"],
      ["--activation", "gelu-tanh", "--scalar", "sum"]]
+# Lesson 16: a vocabulary among the widths; a few experts of a router, one tile wide.
+ROWS = {
+    "shapes": [(4096, 4096, 4096), (8192, 4096, 1024), (4096, 14336, 4096), (4096, 4096, 512),
+               (16384, 256, 4096), (2048, 131072, 1024)],
+    "knobs": [{"mode": "softmax"}, *({"mode": "topk", "top": top} for top in (1, 2, 8))],
+}
 # Several tiles for each SM, few enough k-tiles for a picture.
 TRACE_SHAPE = (4096, 4096, 1024)
 TRACE_GROUPS = "ragged-small"
@@ -180,6 +186,11 @@ def runs(lesson):
         for shape in FUSED["shapes"]:
             for flags in TRAINING_FLAGS:
                 yield [*flags_of(*shape), *flags]
+        return
+    if lesson == "lesson16":
+        for shape in ROWS["shapes"]:
+            for knobs in ROWS["knobs"]:
+                yield flags_of(*shape, knobs)
         return
     for shape in SHAPES + MORE_SHAPES.get(lesson, []):
         yield [*flags_of(*shape), "--baseline", "best"]

@@ -28,7 +28,8 @@ import sweep as emulator_sweep
 LESSONS = sorted(path.stem.split("_")[0] for path in (ROOT / "lessons").glob("lesson*.cu"))
 # Lesson 12 takes lists of problems, no shape: it has cases of its own.
 SHAPED_LESSONS = [lesson for lesson in LESSONS if lesson != "lesson12"]
-GEMM_LESSONS = [lesson for lesson in SHAPED_LESSONS if lesson != "lesson00"]
+# Lesson 16 has no C.
+GEMM_LESSONS = [lesson for lesson in SHAPED_LESSONS if lesson not in ("lesson00", "lesson16")]
 
 # Tails, edges and tile multiples; the sizes that the issues name are among them.
 SHAPES = [
@@ -208,6 +209,42 @@ def fp8():
                says="PASS")
 
 
+def rows():
+    """Lesson 16: its sweep on the emulator, whose panels are wider than the emulated SMs; then rows
+    of more tiles than a GPU has SMs, sizes too large for the emulator, and many launches."""
+    for case in emulator_sweep.row_cases():
+        yield Case(str(case), check(case.lesson, *case.flags), says="PASS")
+    modes = [["--mode", "softmax"], ["--mode", "topk"], ["--mode", "topk", "--top", 2]]
+    for mode in modes:
+        for shape in [(300, 34000, 200), (130, 131072, 64), (4096, 14336, 256), (20000, 300, 64)]:
+            yield Case(" ".join(["lesson16", *map(str, mode), str(shape)]),
+                       check("lesson16", *mode, *shape_flags(*shape), "--timeout", 120),
+                       says="PASS", timeout=600, heavy=True)
+        for alpha in (0.01, 250):
+            yield Case(" ".join(["lesson16", *map(str, mode), "alpha", str(alpha)]),
+                       check("lesson16", *mode, *shape_flags(1000, 1061, 523), "--alpha", alpha),
+                       says="PASS")
+        for init in ("uniform", "ones", "zeros", "index"):
+            yield Case(" ".join(["lesson16", *map(str, mode), "init", init]),
+                       check("lesson16", *mode, *shape_flags(300, 5000, 136), "--init", init),
+                       says="PASS")
+        for shape in [(640, 776, 200), (2048, 4096, 64), (300, 34000, 64)]:
+            yield Case(" ".join(["lesson16 soak", *map(str, mode), str(shape)]),
+                       check("lesson16", *mode, *shape_flags(*shape), "--soak", 1000,
+                             "--timeout", 300),
+                       says="soak     PASS", timeout=600)
+    # D passes 2^31 elements: 64-bit offsets.
+    yield Case("lesson16 D of 2^31 + 32768 elements",
+               check("lesson16", *shape_flags(65537, 32768, 64), "--timeout", 120), says="PASS",
+               timeout=900, heavy=True)
+    yield Case("lesson16 refuses more than a row has",
+               check("lesson16", "--mode", "topk", *shape_flags(8, 5, 8)), status=2, says="--top")
+    for mode in modes[:2]:
+        yield Case(" ".join(["lesson16 --trace", *mode]),
+                   check("lesson16", *mode, *shape_flags(1000, 1064, 520), "--trace", "/dev/null"),
+                   says="trace .* spans of")
+
+
 def oracle():
     yield Case("cuBLAS against double precision", ["build/check_cublas"], says="PASS", timeout=300)
 
@@ -232,6 +269,7 @@ FAILS = {
     "lesson14": ["padded-rows", "aux-after-activation"],
     "lesson15": ["added-twice", "wide-step", "other-row", "amax-of-output", "amax-of-padding",
                  "lane-blocks"],
+    "lesson16": ["padding-counted", "no-max", "last-of-equals"],
 }
 HANGS = {
     "lesson04": ["empty-count-128"],
@@ -255,6 +293,9 @@ SIZES = {
     ("lesson11", "contributor-forgotten"): (128, 256, 2048),
     ("lesson14", "padded-rows"): (600, 300, 576),
     ("lesson15", "amax-of-padding"): (300, 500, 700),
+    ("lesson16", "padding-counted"): (600, 600, 100),
+    ("lesson16", "no-max"): (600, 600, 100),
+    ("lesson16", "last-of-equals"): (600, 600, 100),
 }
 
 
@@ -347,7 +388,8 @@ def sanitizers():
         print("compute-sanitizer is not on this machine: its cases are left out.")
         return
     problems = [(lesson, str(shape), shape_flags(*shape))
-                for lesson in GEMM_LESSONS for shape in ((129, 136, 72), (256, 256, 256))]
+                for lesson in [*GEMM_LESSONS, "lesson16"]
+                for shape in ((129, 136, 72), (256, 256, 256))]
     few, ragged = "256x256x256", "129x136x72,0x8x8,7x9x65,128x128x0,256x256x256*3"
     problems += [("lesson12", f"{groups} {tile}", ["--groups", groups, "--tile", tile])
                  for groups in (few, ragged) for tile in ("128x128", "64x256")]
@@ -367,6 +409,12 @@ def timings():
     for lesson in GEMM_LESSONS:
         yield Case(f"{lesson} timing",
                    functools.partial(run_timed, lesson, shape_flags(2048, 2048, 2048), 1.5),
+                   alone=True)
+    # Beside the library's product and a kernel of ours.
+    for mode in ("softmax", "topk"):
+        yield Case(f"lesson16 timing {mode}",
+                   functools.partial(run_timed, "lesson16",
+                                     ["--mode", mode, *shape_flags(4096, 4096, 512)], 3),
                    alone=True)
     # The library's grouped call is far from the ceiling.
     for groups in ("uniform", "ragged-small", "ragged-large"):
@@ -423,7 +471,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     arguments = parser.parse_args()
 
-    families = (sweep, knobs, awkward_values, soaks, grouped, fp8, oracle, wrong_kernels,
+    families = (sweep, knobs, awkward_values, soaks, grouped, fp8, rows, oracle, wrong_kernels,
                 broken_variants, pipelined_variants, edited_ptx, failures, sanitizers, timings)
     cases = [case for family in families for case in family() if arguments.only in case.name]
     # Written as the results come: what was seen stays when the run is cut short.

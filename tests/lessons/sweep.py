@@ -370,7 +370,55 @@ def grouped_cases():
                 yield Case(config.lesson, (*config.flags, *groups, *scale), in_sample)
 
 
+# Lesson 16: M, N. One tile and less, N no multiple of 8, one column; several panels for a team, more
+# teams than one, rows of more tiles than SMs, of which some CTAs have one more than others.
+ROW_SHAPES = [
+    (128, 256), (71, 201), (379, 256), (128, 765), (65, 1264), (5, 1), (383, 767),
+    (119, 492), (751, 216), (300, 2100), (700, 520), (130, 1025),
+]  # fmt: skip
+ROW_MODES = [("--mode", "softmax")] + [
+    ("--mode", "topk", "--top", top) for top in (1, 2, 3, 4, 5, 6, 7, 8)
+]
+# Logits in the thousands, equal logits, infinite ones: NaN rows, and -inf beside numbers.
+ROW_FLAGS = [
+    (),
+    ("--alpha", 250),
+    ("--init", "index"),
+    ("--alpha", -0.5, "--init", "index"),
+    ("--alpha", 0),
+    ("--init", "ones"),
+    ("--soak", 2),
+    ("--alpha", "3e38", "--init", "index"),
+    ("--alpha", "1e37"),
+    ("--ldd", 2128),
+    ("--alpha", -250, "--init", "uniform"),
+]
+
+
+def row_cases():
+    """Softmax: each k-tile count with each shape; top-k: each value of --top with each shape. The
+    other flags and the tails of K in turn: 11 and 5 of them, so that each shape meets all."""
+    flags = itertools.cycle(ROW_FLAGS)
+    tails = itertools.cycle((0, 7, 0, 63, 1))
+    counts = k_tile_counts(stages=4)
+
+    def case(mode, k_tiles, shape, in_sample):
+        m, n = shape
+        size = ("--m", m, "--n", n, "--k", max(0, k_tiles * TILE_K - next(tails)))
+        return Case("lesson16", (*mode, *size, *next(flags)), in_sample)
+
+    softmax, *tops = ROW_MODES
+    for i, k_tiles in enumerate(counts):
+        for j, shape in enumerate(ROW_SHAPES):
+            yield case(softmax, k_tiles, shape, j == 5 * i % len(ROW_SHAPES))
+    for i, mode in enumerate(tops):
+        for j, shape in enumerate(ROW_SHAPES):
+            if mode[-1] <= shape[1]:
+                k_tiles = counts[(i + j) % len(counts)]
+                yield case(mode, k_tiles, shape, j == (5 * i + 3) % len(ROW_SHAPES))
+
+
 def cases():
     """All cases of all lessons."""
     plain = [case for own in configs().values() for case in cases_of(*own)]
-    return plain + list(grouped_cases())
+    return plain + list(grouped_cases()) + list(row_cases())

@@ -104,6 +104,11 @@ class Tables(ProgramTest):
             ],
         )
 
+    def test_a_softmax_has_a_table_and_no_place_in_the_ladder(self):
+        softmax = changed(changed(gemm(), "kind", "softmax"), "lesson", 16)
+        self.assertIn("128x128", self.make("lesson16", softmax)[2])
+        self.assertNotIn("16 topk", "".join(self.make("ladder", gemm(), softmax)))
+
     def test_grouped(self):
         many = "128x8x8*64"
         table = self.make(

@@ -251,6 +251,34 @@ TEST_CASE("A plain flag is a race itself", "[checker]") {
   CHECK(s.end() == Names{"global-race"});
 }
 
+TEST_CASE("What another CTA may still read must not be written again", "[checker]") {
+  const auto play = [](bool tells) {
+    Script s(Shape{.ctas = 2});
+    const std::uint64_t done = flag + 128;
+    s.at(1).store_global(lane(0, 0, 0), data);
+    s.at(2, "red.global.add.u32");
+    s.strong_global(lane(0, 0, 0), flag, Access::atomic, Order::release, Scope::gpu);
+    s.at(3, "ld.global.u32");
+    s.strong_global(lane(0, 0, 1), flag, Access::read, Order::acquire, Scope::gpu);
+    s.at(4).load_global(lane(0, 0, 1), data);
+    if (tells) {
+      s.at(5, "red.global.add.u32");
+      s.strong_global(lane(0, 0, 1), done, Access::atomic, Order::release, Scope::gpu);
+      s.at(6, "ld.global.u32");
+      s.strong_global(lane(0, 0, 0), done, Access::read, Order::acquire, Scope::gpu);
+    }
+    s.at(7).store_global(lane(0, 0, 0), data);
+    if (!tells) {
+      CHECK(s.sentence() ==
+            "writes 4 bytes of global memory that warp 0 of CTA 1 (lane 0) reads at kernel.cu:4: "
+            "nothing orders the two.");
+    }
+    return s.end();
+  };
+  CHECK(play(true).empty());
+  CHECK(play(false) == Names{"global-race"});
+}
+
 TEST_CASE("Volatile accesses are relaxed ones of the widest scope", "[checker]") {
   Script s(Shape{.ctas = 2});
   s.at(1).store_global(lane(0, 0, 0), data);

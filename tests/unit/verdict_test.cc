@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/harness/guarded_matrix.h"
 #include "tests/catch.h"
 #include "tests/unit/host_device.h"
 
@@ -402,7 +403,7 @@ TEST_CASE("Damage outside of D fails", "[verdict]") {
     CHECK(contains(describe(verdict, {64, 64}), "FAIL: 2 elements between the rows of D"));
   }
   SECTION("before D") {
-    bench.problem.d[-Workload::guard_bytes / 2] = __float2bfloat16_rn(0);
+    bench.problem.d[-harness::guard_bytes / 2] = __float2bfloat16_rn(0);
     const Verdict verdict = bench.judge();
     CHECK_FALSE(verdict.passed());
     CHECK(verdict.damaged_guard_bytes == 2);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/device/errors.h"
+#include "common/harness/guarded_matrix.h"
 #include "tests/catch.h"
 #include "tests/unit/host_device.h"
 
@@ -158,7 +159,7 @@ TEST_CASE("Padding and guard bands hold NaN, and elements don't", "[workload]") 
   CHECK(problem.ldd == 8);
 
   const auto check_matrix = [](const __nv_bfloat16* matrix, int rows, int columns, int pitch) {
-    constexpr std::int64_t guard = Workload::guard_bytes / 2;
+    constexpr std::int64_t guard = harness::guard_bytes / 2;
     CHECK(reinterpret_cast<std::uintptr_t>(matrix) % 256 == 0);
     CHECK(not_poison(matrix - guard, guard) == 0);
     CHECK(not_poison(matrix + rows * pitch, guard) == 0);
@@ -279,7 +280,7 @@ TEST_CASE("The device memory is released", "[workload]") {
   HostDevice device;
   {
     const Workload workload(device, options(16, 16, 16), 8);
-    CHECK(device.allocated_bytes() > 4 * 2 * Workload::guard_bytes);
+    CHECK(device.allocated_bytes() > 4 * 2 * harness::guard_bytes);
   }
   CHECK(device.allocated_bytes() == 0);
 }
