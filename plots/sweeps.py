@@ -1,8 +1,7 @@
 """Draws what turning one knob does: lesson 04's stages, lesson 05's lag, K in lesson 07 against
-lesson 08, lesson 09's orders of tiles, the number of tiles in lessons 09 and 11, and how full the last wave is
-in lesson 11.
+lesson 08, the number of tiles in lessons 09 and 11, and how full the last wave is in lesson 11.
 
-The table below the curves gives the TFLOP/s behind every point.
+The table below the curves gives the TFLOP/s behind every point; of a gain, the gain itself.
 """
 
 import collections
@@ -145,36 +144,6 @@ def k_sweep(loaded):
     )
 
 
-def orders(loaded):
-    """Lesson 09: a curve for each raster, at each shape at which both were measured."""
-    runs = [run for run in _of_lesson(loaded, 9) if run.problem.is_plain]
-    swept = collections.defaultdict(lambda: collections.defaultdict(dict))
-    for run in runs:
-        knobs = dict(run.knobs)
-        if knobs.get("raster") in ("m", "n") and knobs.get("swizzle", "auto") != "auto":
-            swept[run.problem.shape][knobs["raster"]][_integer(run, "swizzle")] = run
-    shapes = [shape for shape in sorted(swept) if len(swept[shape]) == 2]
-    if not shapes:
-        raise loaded.nothing("run of lesson 09 along M and along N")
-    curves = [
-        Curve(
-            f"{raster.upper()}, {results.shape_label(shape)}",
-            swept[shape][raster],
-            colour,
-            is_dashed=raster == "m",
-        )
-        for shape, colour in zip(shapes, itertools.cycle(picture.COLOURS))
-        for raster in ("n", "m")
-    ]
-    return Sweep(
-        title="What the order of the tiles is worth",
-        subtitle=f"{_WHAT} in lesson 09, persistent; the raster is along N or along M",
-        x_label="swizzle, in tiles",
-        curves=curves,
-        is_log=True,
-    )
-
-
 def sawtooth(loaded):
     """Lessons 09 and 11 at a growing number of tiles, one column of them."""
     n, tile_m, k = 256, 128, 4096
@@ -248,7 +217,6 @@ SWEEPS = {
     "stages": stages,
     "lag": lag,
     "k_sweep": k_sweep,
-    "orders": orders,
     "sawtooth": sawtooth,
     "crossovers": crossovers,
 }
@@ -400,18 +368,22 @@ def _draw_table(axes, sweep):
             position = _position(sweep, value)
             axes.text(position, row, text_of(value), ha="center", va="center", fontsize=9)
 
-    head(0, "TFLOP/s", weight="bold")
+    head(0, "gain" if sweep.of_gain else "TFLOP/s", weight="bold")
     axes.axhline(0.5, color=picture.GREY, linewidth=0.8)
     for row, curve in enumerate(sweep.curves, 1):
         head(row, curve.name, color=curve.colour, weight="bold")
-        cells(row, lambda value: _tflops(curve, value))
+        cells(row, lambda value: _figure(sweep, curve, value))
     for row, (over, under) in enumerate(sweep.compared, len(sweep.curves) + 1):
         head(row, f"{over.name[:2]} over {under.name}")
         cells(row, lambda value: _ratio(over, under, value))
 
 
-def _tflops(curve, value):
-    return results.three_digits(curve.tflops(value)) if value in curve.runs else "–"
+def _figure(sweep, curve, value):
+    if value not in curve.runs:
+        return "–"
+    if sweep.of_gain:
+        return f"{sweep.height(curve, value):.2f}"
+    return results.three_digits(curve.tflops(value))
 
 
 def _ratio(over, under, value):

@@ -8,7 +8,8 @@ A table stands between two lines of its own:
 `ladder` has all lessons that compute one product, `lessonNN` one lesson's problems and knobs,
 `ceilings` lesson 00's figures.
 `init=` (default normal) and `protocol=` (default interleaved) choose the runs. `across=KNOB` gives a
-lesson's table a column for each value of that knob.
+lesson's table a column for each value of that knob; `least=` leaves out rows with fewer values than
+that (default 2).
 """
 
 import collections
@@ -25,7 +26,7 @@ import results
 _BEGIN = "<!-- table: "
 _MARKER = re.compile(re.escape(_BEGIN) + r"(?P<name>\w+)(?P<options>( \w+=\w+)*) -->")
 _END = "<!-- end -->"
-_DEFAULTS = {"init": "normal", "protocol": "interleaved", "across": None}
+_DEFAULTS = {"init": "normal", "protocol": "interleaved", "across": None, "least": "2"}
 _TRICK = re.compile(r'\.trick\s*=\s*((?:"[^"]*"\s*)+)')
 _NOTHING = "–"
 
@@ -96,7 +97,7 @@ def _table(where, page, marker, loaded):
     for key, value in re.findall(r"(\w+)=(\w+)", marker["options"]):
         if key not in options:
             raise results.BadResults(
-                f"{where}: the option {key} is not known, only init, protocol and across"
+                f"{where}: the option {key} is not known, only init, protocol, across and least"
             )
         options[key] = value
     chosen = (options["init"], options["protocol"])
@@ -116,7 +117,9 @@ def _table(where, page, marker, loaded):
         if grouped and not options["across"]:
             sources, make = grouped, _grouped
         elif options["across"]:
-            make = functools.partial(_across, options["across"])
+            if not options["least"].isdecimal():
+                raise results.BadResults(f"{where}: least={options['least']} is no number")
+            make = functools.partial(_across, options["across"], int(options["least"]))
             sources = [run for run in sources if options["across"] in dict(run.knobs)]
     else:
         raise results.BadResults(
@@ -226,14 +229,14 @@ def _grouped_setting(run):
     return ", ".join(f"{name} {value}" for name, value in items) or _NOTHING
 
 
-def _across(knob, runs, _):
-    """A row a shape and setting of the other knobs, a column a value of `knob`; rows of one value
-    are left out."""
+def _across(knob, least, runs, _):
+    """A row a shape and setting of the other knobs, a column a value of `knob`; rows with fewer
+    values than `least` are left out."""
     rows = collections.defaultdict(dict)
     for run in runs:
         others = tuple(item for item in _setting_items(run) if item[0] != knob)
         rows[run.problem.shape, others][dict(run.knobs)[knob]] = run
-    rows = {key: cells for key, cells in rows.items() if len(cells) > 1}
+    rows = {key: cells for key, cells in rows.items() if len(cells) >= least}
     # What all rows have in common says nothing.
     common = set.intersection(*(set(others) for _, others in rows)) if rows else set()
     values = list(dict.fromkeys(value for cells in rows.values() for value in cells))

@@ -279,7 +279,7 @@ def _draw_panel(axes, panel, is_model):
     )
     axes.get_yticklabels()[-1].set_fontweight("bold")
     unit = "model time, in thousands" if is_model else "µs"
-    since = f" since {panel.begin:.1f}" if panel.begin > 0 else ""
+    since = f" since {panel.begin:.1f}" if panel.begin >= 0.05 else ""
     axes.set_xlabel(f"{unit}{since}")
 
 

@@ -145,6 +145,8 @@ ROWS = {
 # Several tiles for each SM, few enough k-tiles for a picture.
 TRACE_SHAPE = (4096, 4096, 1024)
 TRACE_GROUPS = "ragged-small"
+# Of lesson 11, tiles that are cut.
+TRACE_TAIL = (2176, 2176, 4096)
 
 
 def knob_flags(knobs):
@@ -249,7 +251,8 @@ def has_timeline(lesson):
 
 def trace(lesson, path):
     """Writes the timeline of one SM; an older one stays when that fails."""
-    problem = ["--groups", TRACE_GROUPS] if lesson == "lesson12" else flags_of(*TRACE_SHAPE)
+    problem = (["--groups", TRACE_GROUPS] if lesson == "lesson12"
+               else flags_of(*(TRACE_TAIL if lesson == "lesson11" else TRACE_SHAPE)))
     return run([f"./{lesson}", *problem, "--check-only", "--trace", str(path), "--trace-sms", "1"])
 
 

@@ -24,6 +24,9 @@ for k in 64 128 192 256 320 384 512; do
   shares lesson08 4096 4096 $k
   shares lesson08 4096 4096 $k --beta 1
 done
+for walk in backwards forwards; do
+  shares lesson11 2176 2176 4096 --split hybrid --walk $walk
+done
 # One CTA an SM: nobody takes turns with it.
 ./lesson03 --bench --m 1408 --n 1536 --k 8192
 ./lesson03 --bench --tile 64x64 --m 704 --n 768 --k 8192

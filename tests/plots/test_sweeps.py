@@ -27,11 +27,6 @@ def by_k(lesson, k, share, beta=0, band=8):
     return changed(record, "problem.beta", beta)
 
 
-def ordered(raster, swizzle, share, shape=(4096, 4096, 4096)):
-    knobs = {"raster": raster, "swizzle": str(swizzle), "persistent": "on"}
-    return gemm(9, "persistent", shape, ms=0.2 / share, library_ms=0.2, knobs=knobs)
-
-
 def tiled(tiles, ms, split=None):
     lesson, name = (9, "persistent") if split is None else (11, "stream_k")
     return gemm(lesson, name, (128 * tiles, 256, 4096), ms=ms, library_ms=0.05,
@@ -118,19 +113,6 @@ class Curves(SweepTest):
         self.assert_tidy(fig)
         self.assert_holds(fig, "–", "1.500")
 
-    def test_orders(self):
-        large = (8192, 8192, 8192)
-        sweep = self.sweep(
-            "orders", ordered("n", 1, 0.9), ordered("n", 4, 0.99), ordered("m", 1, 0.95),
-            ordered("m", 8, 0.97), ordered("n", 8, 1.0, large), ordered("m", 8, 0.99, large),
-            ordered("auto", "auto", 0.98), ordered("n", 8, 0.5, (64, 64, 64)),
-        )  # fmt: skip
-        self.assertEqual(self.curves(sweep), {
-            "N, 4096³": [(0, 0.9), (2, 0.99)], "M, 4096³": [(0, 0.95), (3, 0.97)],
-            "N, 8192³": [(3, 1.0)], "M, 8192³": [(3, 0.99)],
-        })  # fmt: skip
-        self.assertEqual([curve.is_dashed for curve in sweep.curves], [False, True] * 2)
-
     def test_sawtooth(self):
         sweep = self.sweep(
             "sawtooth", tiled(132, 0.05), tiled(133, 0.1), tiled(132, 0.0625, "hybrid"),
@@ -166,7 +148,9 @@ class Curves(SweepTest):
             self.curves(sweep),
             {"K = 1024": [(18, 1.0)], "K = 4096": [(18, 1.25), (66, 0.8)]},
         )
-        self.assert_holds(sweeps.draw(sweep), "of the uncut speed", "uncut", "tiles in the last wave")
+        fig = sweeps.draw(sweep)
+        self.assert_holds(fig, "of the uncut speed", "uncut", "tiles in the last wave")
+        self.assert_holds(fig, "gain", "1.25", "0.80")
 
     def test_one_point(self):
         sweep = self.sweep("stages", ring(1, 0.3))
@@ -199,12 +183,9 @@ class Refusals(SweepTest):
         self.refuse("stages", "without C", changed(ring(1, 0.3), "problem.beta", 1))
         self.refuse("stages", "no run of lesson 04", changed(ring(1, 0.3), "problem.init", "zeros"))
 
-    def test_no_order_and_no_column_of_tiles(self):
-        self.refuse("orders", "along M and along N", ordered("n", 1, 0.9), ordered("n", 2, 0.9))
-        self.refuse("orders", "swizzle many, no number",
-                    ordered("n", "many", 0.9), ordered("m", 1, 0.9))  # fmt: skip
+    def test_no_column_of_tiles(self):
         self.refuse("crossovers", "cut and whole", tiled(150, 0.05, "hybrid"))
-        self.refuse("sawtooth", "no run of lesson 09 at M×256×4096", ordered("n", 1, 0.9),
+        self.refuse("sawtooth", "no run of lesson 09 at M×256×4096", gemm(9, "persistent"),
                     tiled(132, 0.05, "auto"))  # fmt: skip
 
     def test_lessons_at_different_sizes(self):

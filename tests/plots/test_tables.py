@@ -177,6 +177,12 @@ class Tables(ProgramTest):
         self.assertIn("in brackets the share of cuBLAS's speed", table[-1])
         table = self.make("lesson09 across=swizzle", run("8", "n", 0.9), run("16", "n", 1.0))
         self.assertEqual(table[0], "| M×N×K | swizzle 8 | swizzle 16 |")
+        table = self.make(
+            "lesson09 across=swizzle least=3", run("8", "n", 0.9), run("16", "n", 1.0),
+            run("8", "m", 0.9), run("16", "m", 1.0), run("4", "m", 0.5),
+        )  # fmt: skip
+        self.assertEqual(table[0], "| M×N×K | swizzle 4 | swizzle 8 | swizzle 16 |")
+        self.assertEqual(len(table), 5)
 
     def test_lesson_caption(self):
         record = gemm()
