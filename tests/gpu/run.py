@@ -1,7 +1,7 @@
 """Tests that need a Hopper GPU: every lesson as a user runs it.
 
 Runs the built lessons as processes, several at a time, and ends with `N passed, N failed`.
-Usage: python3 tests/gpu/run.py [--only TEXT] [--report FILE] [--jobs N]
+Usage: python3 tests/gpu/run.py [--only TEXT ...] [--report FILE] [--jobs N]
 """
 
 import argparse
@@ -472,14 +472,16 @@ def run_case(case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="run the cases whose name contains this text")
+    parser.add_argument("--only", nargs="+", default=[""],
+                        help="run the cases whose name contains one of these texts")
     parser.add_argument("--report", help="also write the results to this file")
     parser.add_argument("--jobs", type=int, default=4)
     arguments = parser.parse_args()
 
     families = (sweep, knobs, awkward_values, soaks, grouped, fp8, rows, oracle, wrong_kernels,
                 broken_variants, pipelined_variants, edited_ptx, failures, sanitizers, timings)
-    cases = [case for family in families for case in family() if arguments.only in case.name]
+    cases = [case for family in families for case in family()
+             if any(text in case.name for text in arguments.only)]
     # Written as the results come: what was seen stays when the run is cut short.
     report = open(arguments.report or os.devnull, "w")
     failed = 0
