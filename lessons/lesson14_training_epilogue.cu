@@ -46,9 +46,8 @@ namespace fused = gemm::fused;
 // The chains of operations. Reduce rounds the values as StoreBf16D does, and comes before it.
 
 template <Activation activation, ReduceBreak broken = ReduceBreak::none>
-using Forward =
-    gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::StoreAux, gemm::Activate<activation>,
-                gemm::Reduce<broken>, gemm::StoreBf16D>;
+using Forward = gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::StoreAux,
+                            gemm::Activate<activation>, gemm::Reduce<broken>, gemm::StoreBf16D>;
 
 template <Activation activation, ReduceBreak broken = ReduceBreak::none>
 using Backward = gemm::Chain<gemm::Scale, gemm::AddC, gemm::TimesSlope<activation>,
@@ -56,9 +55,8 @@ using Backward = gemm::Chain<gemm::Scale, gemm::AddC, gemm::TimesSlope<activatio
 
 /// Forward with two operations exchanged: a broken one.
 template <Activation activation>
-using AuxLast =
-    gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::Activate<activation>, gemm::StoreAux,
-                gemm::Reduce<ReduceBreak::none>, gemm::StoreBf16D>;
+using AuxLast = gemm::Chain<gemm::Scale, gemm::AddC, gemm::AddBias, gemm::Activate<activation>,
+                            gemm::StoreAux, gemm::Reduce<ReduceBreak::none>, gemm::StoreBf16D>;
 
 template <class Epilogue, fused::Break broken, bool traced>
 __global__ void __launch_bounds__(fused::threads, 1)
@@ -67,8 +65,8 @@ __global__ void __launch_bounds__(fused::threads, 1)
                   const __grid_constant__ CUtensorMap map_c,
                   const __grid_constant__ CUtensorMap map_d,
                   const __grid_constant__ CUtensorMap map_aux,
-                  const __grid_constant__ TrainingProblem p, const gemm::TileOrder order,
-                  const gemm::Timeline timeline) {
+                  const __grid_constant__ TrainingProblem p, const fused::Copies copies,
+                  const gemm::TileOrder order, const gemm::Timeline timeline) {
   const bool reads_aux = p.pass == gemm::Pass::backward;
   const auto load = [&](gemm::Places to, int row, int column, ptx::Mbarrier& landed) {
     if (p.has_c()) ptx::tma_load_2d(to.at(0), map_c, column, row, landed);
@@ -79,8 +77,7 @@ __global__ void __launch_bounds__(fused::threads, 1)
     ptx::tma_store_2d(map_d, column, row, from.at(0));
     if (!reads_aux) ptx::tma_store_2d(map_aux, column, row, from.at(1));
   };
-  fused::run<Epilogue, broken, traced>(map_a, map_b, p, order, timeline,
-                                       fused::Copies{p.loads(), p.stores()}, load, store);
+  fused::run<Epilogue, broken, traced>(map_a, map_b, p, order, timeline, copies, load, store);
 }
 
 // ---- The host.
@@ -104,10 +101,12 @@ harness::Launch prepare(device::Device& device, const TrainingProblem& problem, 
   // Nobody uses the map of a matrix that is not there.
   const CUtensorMap map_c =
       problem.has_c() ? gemm::chunk_map<64>(device, "C", p.c, p, p.ldc) : map_d;
+  // Computed here: the kernel finds it in constant memory, and needs no register for it.
+  const fused::Copies copies{problem.loads(), problem.stores()};
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
     device.launch(shape, gemm_training<Epilogue, broken, traced>, map_a, map_b, map_c, map_d,
-                  map_aux, problem, order, timeline);
+                  map_aux, problem, copies, order, timeline);
   };
 }
 

@@ -82,7 +82,8 @@ HOST_DEVICE inline float tail_slope(float t, float tail_of_t) {
 }
 
 /// The slope of the activation at x. Where x > 0 it is 1 - q, elsewhere q, with q = S(-t) - t
-/// S'(t): as far from 1/2 on both sides. ReLU has slope 0 at 0. NaN gives NaN. Off by at most 2^-18.
+/// S'(t): as far from 1/2 on both sides. It is off by at most 2^-18. ReLU has slope 0 at 0. NaN
+/// gives NaN.
 template <Activation activation>
 HOST_DEVICE inline float slope(float x) {
   if constexpr (activation == Activation::none) {

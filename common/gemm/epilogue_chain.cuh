@@ -1,8 +1,8 @@
 // A fused epilogue as a chain of operations: what happens to a tile between its sums and D.
 //
 // What never varies stands in fused_roles.cuh: the walk over the tile's chunks, who waits for whom,
-// the copies between global and shared memory. What varies are the operations. Each has a function for
-// the stages of the walk in which it has something to do, and does nothing in the others:
+// the copies between global and shared memory. What varies are the operations. Each has a function
+// for the stages of the walk in which it has something to do, and does nothing in the others:
 //
 //   begin   once a tile, before its sums are there: fetches what all chunks need
 //   visit   once a chunk: changes its values, in registers
@@ -40,8 +40,8 @@ struct Fragment {
   __device__ int row_of(int pair) const { return row + pair % 2 * 8; }
   __device__ int column_of(int pair) const { return column + pair / 2 * 8; }
 
-  /// Takes the sums of chunk `chunk` of a tile, counted row by row; it is known when the kernel runs
-  /// only. Registers have no index that a kernel could compute: there is a branch for each chunk.
+  /// Takes the sums of chunk `chunk` of a tile, counted row by row. Which one it is, is known only
+  /// when the kernel runs, and registers have no index: there is a branch for each chunk.
   template <int candidate = 0, int blocks, int count>
   __device__ void take_sums(const float (&accumulator)[blocks][count], int chunk) {
     constexpr int size = 2 * pairs, across = count / size;
@@ -56,8 +56,12 @@ struct Fragment {
   }
 
   /// This thread's row and column of pair 0, in a chunk.
-  __device__ static int own_row() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
-  __device__ static int own_column() { return threadIdx.x % 4 * 2; }
+  __device__ static int own_row() {
+    return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  }
+  __device__ static int own_column() {
+    return threadIdx.x % 4 * 2;
+  }
 };
 
 /// Where a chunk's inputs lie in shared memory, and where its outputs are put: places of the size

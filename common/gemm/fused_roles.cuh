@@ -40,14 +40,7 @@ constexpr int places = 4;
 constexpr int shared_bytes = Ring::bytes + consumers * places * Chunk::bytes;
 
 /// What a lesson may leave out, to show what it is for.
-enum class Break {
-  none,
-  no_input_wait,
-  early_release,
-  no_store_fence,
-  no_store_wait,
-  stale_begin
-};
+enum class Break { none, no_input_wait, early_release, no_store_fence, no_store_wait, stale_begin };
 
 /// How many places an epilogue reads of each chunk, and how many it writes; they may be the same
 /// ones. One or two places are a buffer.

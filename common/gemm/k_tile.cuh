@@ -73,9 +73,9 @@ __device__ inline void multiply_k_tile(float (&accumulator)[blocks][count], cons
   for (int slice = 0; slice < row_bytes / 32; ++slice) {  // a wgmma takes 32 bytes of K
 #pragma unroll
     for (int i = 0; i < static_cast<int>(blocks); ++i) {
-      Operands::template multiply<2 * count>(
-          accumulator[i], descriptor(a, 64 * row_bytes * i + 32 * slice),
-          descriptor(b, 32 * slice), accumulate || slice > 0);
+      Operands::template multiply<2 * count>(accumulator[i],
+                                             descriptor(a, 64 * row_bytes * i + 32 * slice),
+                                             descriptor(b, 32 * slice), accumulate || slice > 0);
     }
   }
   ptx::wgmma_commit();

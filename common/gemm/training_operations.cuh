@@ -76,8 +76,8 @@ enum class ReduceBreak { none, padded_rows, early_count, relaxed_count };
 ///
 ///   1. a thread adds up what it holds of a chunk, then a warp of a tile, by shuffles;
 ///   2. the sums of a tile go to global memory, to a place of their own (end);
-///   3. behind its last tile each CTA waits until all have written theirs, and then adds up its share
-///      of the columns (or rows), in the order of the places (finish).
+///   3. behind its last tile each CTA waits until all have written theirs, and then adds up its
+///      share of the columns (or rows), in the order of the places (finish).
 ///
 /// All CTAs of the grid must be able to run at a time, as in lesson 11: there is one for each SM at
 /// the most. Elements outside D count as 0. With TrainingProblem::is_atomic, 2 and 3 are an atomic
@@ -317,8 +317,8 @@ struct Reduce : Operation {
     ptx::named_barrier_sync(1 + fused::consumers, finishers);
   }
 
-  /// Waits until all CTAs have written their parts. The count goes from 0 to one less than there are
-  /// CTAs, and the last one sets it to 0 again: that is what all wait for.
+  /// Waits until all CTAs have written their parts. The count goes from 0 to one less than there
+  /// are CTAs, and the last one sets it to 0 again: that is what all wait for.
   __device__ static void await_parts(const TrainingProblem& p) {
     if constexpr (broken != ReduceBreak::early_count) synchronize();  // this CTA has
     if (threadIdx.x == 128) {

@@ -28,8 +28,8 @@ struct TrainingProblem : FusedProblem {
   bool is_atomic;
   float* scalar_result;  ///< one element
 
-  /// If not atomic: sums of single tiles, and how many CTAs have written all of theirs, 0 before and
-  /// after each launch.
+  /// If not atomic: sums of single tiles, and how many CTAs have written all of theirs, 0 before
+  /// and after each launch.
   float* gradient_parts;  ///< [row or column of tiles][element of the gradient]
   float* scalar_parts;    ///< [tile][warp]
   std::uint32_t* ended;
