@@ -31,6 +31,7 @@
 #include "common/gemm/top_list.cuh"
 #include "common/harness/lesson.h"
 #include "common/harness/softmax_experiment.h"
+#include "common/harness/variants.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/flag.cuh"
 #include "common/ptx/registers.cuh"
@@ -354,43 +355,16 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, gemm::Problem, RowTeams, TopRows,
-                        Workspace, gemm::Timeline);
+// ---- The host.
 
-Kernel kernel_for(const harness::Selection& selection, int top) {
-  const std::string& broken = selection.broken();
-  const bool traced = selection.traced();
-  if (broken == "last-of-equals") {
-    if (top != 4) throw harness::UsageError("This break runs with --mode topk --top 4 only.");
-    return gemm_softmax<4, Break::last_of_equals, false>;
-  }
-  if (!broken.empty() && top != 0) {
-    throw harness::UsageError("This break runs with --mode softmax only.");
-  }
-  if (traced && top != 0 && top != 8) {
-    throw harness::UsageError("--trace runs with --mode softmax, or with --mode topk --top 8.");
-  }
-  if (broken == "padding-counted") return gemm_softmax<0, Break::padding_counted, false>;
-  if (broken == "no-max") return gemm_softmax<0, Break::no_max, false>;
-  if (broken == "counter-not-reset") return gemm_softmax<0, Break::counter_not_reset, false>;
-  if (broken == "relaxed-counter") return gemm_softmax<0, Break::relaxed_counter, false>;
-  if (broken == "early-read") return gemm_softmax<0, Break::early_read, false>;
-  if (broken == "no-barrier-behind-counter") {
-    return gemm_softmax<0, Break::no_barrier_behind_counter, false>;
-  }
-  if (broken == "one-place") return gemm_softmax<0, Break::one_place, false>;
-  if (broken == "no-final-wait") return gemm_softmax<0, Break::no_final_wait, false>;
-
-  constexpr Break none = Break::none;
-  if (top == 0) return traced ? gemm_softmax<0, none, true> : gemm_softmax<0, none, false>;
-  if (traced) return gemm_softmax<8, none, true>;
-  if (top == 1) return gemm_softmax<1, none, false>;
-  if (top == 2) return gemm_softmax<2, none, false>;
-  return top <= 4 ? gemm_softmax<4, none, false> : gemm_softmax<8, none, false>;
-}
-
+template <int capacity, Break broken = Break::none, bool traced = false>
 harness::Launch prepare(device::Device& device, const gemm::Problem& problem, const TopRows& top,
                         const harness::Selection& selection) {
+  if (capacity > 0 && top.count > capacity) {
+    throw harness::UsageError(device::concat("This variant keeps ", capacity,
+                                             " elements of a row at the most: take --top ",
+                                             capacity, " or less."));
+  }
   // A member waits for CTAs that must be running: no more of them than fit at a time.
   const RowTeams teams =
       gemm::make_row_teams((problem.m + tile_m - 1) / tile_m, (problem.n + tile_n - 1) / tile_n,
@@ -411,17 +385,25 @@ harness::Launch prepare(device::Device& device, const gemm::Problem& problem, co
                             static_cast<TopKey*>(memory->rows.address()),
                             static_cast<std::uint32_t*>(memory->arrivals.address())};
 
-  const CUtensorMap map_a =
-      gemm::operand_map(device, "A", problem.a, problem.m, problem.k, problem.lda, tile_m, tile_k);
-  const CUtensorMap map_b =
-      gemm::operand_map(device, "B", problem.b, problem.n, problem.k, problem.ldb, tile_n, tile_k);
+  const CUtensorMap map_a = gemm::map_of_a(device, problem, tile_m);
+  const CUtensorMap map_b = gemm::map_of_b(device, problem, tile_n);
   const CUtensorMap map_d = gemm::chunk_map<64>(device, "D", problem.d, problem, problem.ldd);
-  const Kernel kernel = kernel_for(selection, top.count);
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
     (void)memory;  // lives as long as the launch
-    device.launch(shape, kernel, map_a, map_b, map_d, problem, teams, top, workspace, timeline);
+    device.launch(shape, gemm_softmax<capacity, broken, traced>, map_a, map_b, map_d, problem,
+                  teams, top, workspace, timeline);
   };
+}
+
+/// A top-k by the kernel with the shortest lists that hold it.
+harness::Launch prepare_top(device::Device& device, const gemm::Problem& problem,
+                            const TopRows& top, const harness::Selection& selection) {
+  const auto prepare_it = top.count == 1   ? prepare<1>
+                          : top.count == 2 ? prepare<2>
+                          : top.count <= 4 ? prepare<4>
+                                           : prepare<8>;
+  return prepare_it(device, problem, top, selection);
 }
 
 /// The second of two kernels, for a comparison: its logits come as bf16 from global memory.
@@ -441,6 +423,28 @@ harness::Launch prepare_separate(device::Device& device, const gemm::Problem& pr
 }  // namespace
 
 int main(int argc, char** argv) {
+  const harness::VariantsOf<const gemm::Problem&, const TopRows&> variants{
+      {"--mode softmax", prepare<0>},
+      {"--mode topk", prepare_top},
+      {"--trace", prepare<0, Break::none, true>},
+      {"--mode topk --trace", prepare<8, Break::none, true>},
+      {"--break padding-counted", prepare<0, Break::padding_counted>,
+       "takes columns beyond N for logits of 0"},
+      {"--break no-max", prepare<0, Break::no_max>, "does not subtract the largest: e^x overflows"},
+      {"--break counter-not-reset", prepare<0, Break::counter_not_reset>,
+       "leaves the counters set: the next launch does not wait"},
+      {"--break relaxed-counter", prepare<0, Break::relaxed_counter>,
+       "reads the counter without acquiring what it stands for"},
+      {"--break early-read", prepare<0, Break::early_read>,
+       "reads the others' statistics without waiting for them"},
+      {"--break no-barrier-behind-counter", prepare<0, Break::no_barrier_behind_counter>,
+       "one thread waits, and the others do not wait for it"},
+      {"--break one-place", prepare<0, Break::one_place>,
+       "writes a panel's statistics where the others may still read the last"},
+      {"--break no-final-wait", prepare<0, Break::no_final_wait>,
+       "exits while stores still read shared memory"},
+      {"--mode topk --break last-of-equals", prepare<4, Break::last_of_equals>,
+       "of equal elements takes the one in the highest column"}};
   const harness::Lesson lesson{
       .number = 16,
       .name = "topk_softmax",
@@ -457,27 +461,14 @@ int main(int argc, char** argv) {
             "how many elements of a row --mode topk keeps",
             {"1", "2", "3", "4", "5", "6", "7", "8"},
             "8"}},
-      .breaks = {{"padding-counted", "takes columns beyond N for logits of 0"},
-                 {"no-max", "does not subtract the largest: e^x overflows"},
-                 {"counter-not-reset", "leaves the counters set: the next launch does not wait"},
-                 {"relaxed-counter", "reads the counter without acquiring what it stands for"},
-                 {"early-read", "reads the others' statistics without waiting for them"},
-                 {"no-barrier-behind-counter",
-                  "one thread waits, and the others do not wait for it"},
-                 {"one-place",
-                  "writes a panel's statistics where the others may still read the last"},
-                 {"no-final-wait", "exits while stores still read shared memory"},
-                 {"last-of-equals", "of equal elements takes the one in the highest column"}},
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
-      .tile =
-          [](const harness::Selection&) {
-            return harness::Tile{tile_m, tile_n};
-          },
+      .tile = harness::fixed_tile(tile_m, tile_n),
       .experiment =
-          [](device::Device& device, const harness::Options& options) {
+          [&](device::Device& device, const harness::Options& options) {
             const bool is_top = options.selection.text("mode") == "topk";
             const int top = is_top ? options.selection.number("top") : 0;
-            return harness::softmax_experiment(device, options, top, {prepare, prepare_separate});
+            return harness::softmax_experiment(device, options, top, {variants, prepare_separate});
           },
       .omitted = {"--beta", "--ldc"},
   };
