@@ -1,4 +1,4 @@
-// Lesson 13 - fused_epilogue: bias, activation and residual on the way out, for nothing.
+// Lesson 13 - fused_epilogue: bias, activation and residual on the way out.
 //
 //   make lesson13 && ./lesson13 --bias column --activation gelu
 //
@@ -7,7 +7,7 @@
 // A kernel of its own for bias and GELU reads and writes all of D once more. Here the values are
 // changed while they are in registers, and the kernel of lesson 08 hides that: one tile is changed
 // and stored while the next one is multiplied. What can be hidden is as long as a main loop, and an
-// epilogue with a GELU is longer than lesson 08's. So common/gemm/fused_roles.cuh makes it shorter:
+// epilogue with a GELU takes longer than lesson 08's. So common/gemm/fused_roles.cuh shortens it:
 //
 //   - a warp of the producer's warpgroup stores: a consumer writes a chunk to shared memory, says
 //     so, and waits for no store;

@@ -242,8 +242,8 @@ __device__ void consume(const Problem& p, const Copies& copies, unsigned char* s
     const int row = tile.row * tile_m, column = tile.column * tile_n;
     if (broken != Break::stale_begin || is_first) epilogue.begin(row, column);
 
-    // Zeros for each tile, for K = 0. Outside the loop they would be live in the epilogue: all of
-    // them, to the last chunk.
+    // Zeros for each tile, for K = 0. Declared outside the loop, the sums would have to last from
+    // tile to tile.
     float accumulator[blocks][tile_n / 2] = {};
     auto begin = track.now();
     order.wait();
