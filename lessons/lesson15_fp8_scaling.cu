@@ -33,7 +33,6 @@
 #include "common/harness/lesson.h"
 #include "common/ptx/convert.cuh"
 #include "common/ptx/fence.cuh"
-#include "common/ptx/named_barrier.cuh"
 #include "common/ptx/registers.cuh"
 
 namespace {
@@ -53,14 +52,13 @@ constexpr int tile_m = 64 * consumers;
 constexpr gemm::RegisterBudget registers{40, 232};
 static_assert(gemm::is_possible(registers, consumers, 1));
 
-/// D leaves in chunks of 64 x 64, two for each consumer: one is filled while the other is stored.
-constexpr int chunk_columns = 64;
-constexpr int chunk_bytes = 64 * chunk_columns * sizeof(__nv_bfloat16);
-constexpr int staging_bytes = 2 * chunk_bytes;
-
 constexpr int stages_of(int tile_n) {
   return tile_n == 128 ? 6 : 4;
 }
+
+/// What a consumer has put aside to be stored, in chunks of 64 x 64.
+template <int tile_n>
+using Tile = gemm::RoundedTile<tile_n, tile_n == 192 ? 3 : 2>;
 
 enum class Break {
   none,
@@ -91,19 +89,24 @@ using Ring =
                                   gemm::Fp8Operands<A, B>>>;
 
 constexpr int shared_bytes(int tile_n) {
-  return stages_of(tile_n) * (tile_m + tile_n) * gemm::row_bytes + consumers * staging_bytes;
+  return stages_of(tile_n) * (tile_m + tile_n) * gemm::row_bytes +
+         consumers * (tile_n == 192 ? Tile<192>::staging_bytes : Tile<256>::staging_bytes);
 }
 
 /// The main loop with promotion: the tensor cores never add up more than `interval` k-tiles. Then
-/// their sums are added to `sum` in fp32, which starts as zeros, and they start again from nothing.
-/// While this consumer waits and adds, the other one's products run.
-template <Break broken, class Ring, std::size_t count>
+/// their sums are added to `sum` in fp32, and they start again from nothing. While this consumer
+/// waits and adds, the other one's products run.
+template <Break broken, class Ring, std::size_t count, class Meanwhile>
 __device__ void multiply_promoted(float (&sum)[1][count], const Ring& ring, gemm::RingState& read,
-                                  int rows, int k_tiles, int interval) {
-  float part[1][count] = {};
+                                  int rows, int k_tiles, int interval, Meanwhile meanwhile) {
+#pragma unroll
+  for (float& each : sum[0]) each = 0;
   for (int begin = 0; begin < k_tiles; begin += interval) {
     const int length = min(interval, k_tiles - begin);
-    gemm::multiply_k_tiles(part, ring, read, rows, length);
+    __builtin_assume(length > 0);
+    float part[1][count];
+    ptx::leave_accumulators_undefined(part);
+    gemm::multiply_k_tiles(part, ring, read, rows, length, meanwhile);
     if constexpr (broken != Break::promote_in_flight) {
       gemm::finish_k_tiles(part, ring, read, length);
     } else {
@@ -118,34 +121,79 @@ __device__ void multiply_promoted(float (&sum)[1][count], const Ring& ring, gemm
 
 // ---- The epilogue. Where a thread's elements lie: gemm::accumulator_row().
 
-/// Z of some columns of the sums, 0 outside D, and the larger of `amax` and all |Z|.
-template <Break broken, std::size_t count>
-__device__ float scale_sums(float (&z)[count], const float* sum, const ScaledProblem& p, int row,
-                            int column, float amax) {
-  const auto row_scale = [&](int half) {
-    const int own = row + gemm::accumulator_row() + 8 * half;
-    if (broken == Break::amax_of_padding) return p.alpha * p.scale_a.at(own);
-    return own < p.m ? p.alpha * p.scale_a.at(own) : 0;
-  };
-  const bool swapped = broken == Break::other_row;
-  const float scale_a[2] = {row_scale(swapped), row_scale(!swapped)};
+/// A thread's factors for a tile, loaded before its products begin and used when they have ended.
+template <int tile_n>
+struct Factors {
+  float row[2];  ///< A's, of the thread's two rows
+  /// B's of two columns a chunk, which a lane keeps for all lanes of its warp. If all columns have
+  /// the same, these are it.
+  float column[tile_n / 64][2];
+};
+
+/// The factors of a tile's rows from `row` on and its columns from `column` on; outside D, any.
+template <Break broken, int tile_n>
+__device__ Factors<tile_n> load_factors(const ScaledProblem& p, int row, int column) {
+  Factors<tile_n> factors;
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(count / 2); ++i) {
-    const int own = column + gemm::accumulator_column() + i / 2 * 8 + i % 2;
-    const float scale_b = own < p.n ? p.scale_b.at(own) : 0;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int at = i / 2 * 4 + half * 2 + i % 2;
-      z[at] = scale_a[half] * scale_b * sum[at];
-    }
+  for (int half = 0; half < 2; ++half) {
+    const int own =
+        row + gemm::accumulator_row() + 8 * (broken == Break::other_row ? 1 - half : half);
+    factors.row[half] = p.scale_a.at(broken == Break::amax_of_padding ? own : min(own, p.m - 1));
   }
-  if (p.beta != 0) gemm::add_c(z, p, row, column);
-  // The copy engine filled in zeros; but times an infinity of B, a zero is NaN.
-  const bool overhangs = row + 64 > p.m || column + static_cast<int>(2 * count) > p.n;
-  if (overhangs && broken != Break::amax_of_padding) gemm::clear_outside(z, p, row, column);
 #pragma unroll
-  for (const float value : z) amax = ptx::max_nan(amax, fabsf(value));
-  return amax;
+  for (int i = 0; i < tile_n / 32; ++i) {
+    const int own = column + i / 2 * 64 + threadIdx.x % 32 * 2 + i % 2;
+    factors.column[i / 2][i % 2] = p.scale_b.at(min(own, p.n - 1));
+  }
+  return factors;
+}
+
+/// Multiplies a chunk by the factors of its rows and columns; `column`: B's of this lane's columns.
+__device__ inline void scale_chunk(float (&z)[32], const float (&row)[2],
+                                   const float (&column)[2]) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    const int at = i / 2 * 4 + i % 2;  // of a column's element in the upper row
+    const float own = __shfl_sync(~0u, column[i % 2], i / 2 * 4 + threadIdx.x % 4);
+    z[at] *= row[0] * own;
+    z[at + 2] *= row[1] * own;
+  }
+}
+
+/// Makes Z of the sums, for D from (row, column) on; 0 outside D.
+template <Break broken, int tile_n>
+__device__ void scale_sums(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
+                           const ScaledProblem& p, int row, int column) {
+  float row_factor[2] = {p.alpha * factors.row[0], p.alpha * factors.row[1]};
+  const bool by_column = p.scale_b.step != 0;
+  if (!by_column) {
+    for (float& factor : row_factor) factor *= factors.column[0][0];
+#pragma unroll
+    for (int i = 0; i < tile_n / 2; ++i) z[i] *= row_factor[i / 2 % 2];
+  }
+  // The copy engine filled in zeros; but times an infinity of B, a zero is NaN.
+  const bool overhangs =
+      broken != Break::amax_of_padding && (row + 64 > p.m || column + tile_n > p.n);
+  if (!by_column && p.beta == 0 && !overhangs) return;
+  gemm::for_each_chunk(z, [&](float(&chunk)[32], int c) {
+    float own[2] = {};
+#pragma unroll
+    for (int candidate = 0; candidate < tile_n / 64; ++candidate) {
+      for (int i = 0; i < 2; ++i) own[i] = c == candidate ? factors.column[candidate][i] : own[i];
+    }
+    if (by_column) scale_chunk(chunk, row_factor, own);
+    if (p.beta != 0) gemm::add_c(chunk, p, row, column + 64 * c);
+    if (overhangs) gemm::clear_outside(chunk, p, row, column + 64 * c);
+  });
+}
+
+/// The larger of `amax` and all |z|.
+template <std::size_t count>
+__device__ float max_magnitude(const float (&z)[count], float amax) {
+  float part[4] = {amax, amax, amax, amax};  // a maximum waits for the one before: four don't
+#pragma unroll
+  for (std::size_t i = 0; i < count; ++i) part[i % 4] = ptx::max_nan(part[i % 4], fabsf(z[i]));
+  return ptx::max_nan(ptx::max_nan(part[0], part[1]), ptx::max_nan(part[2], part[3]));
 }
 
 /// The largest |z| of a row, `width` columns from z on; four lanes hold it, and all get the answer.
@@ -208,45 +256,31 @@ __device__ void scale_blocks(Multipliers& multiplier, const float* z, const Scal
   }
 }
 
-/// Rounds and stores some columns of Z, chunk by chunk. `turn` counts those that went through
-/// `staging`.
-template <Break broken, Output output, std::size_t count>
-__device__ void store_z(const float (&z)[count], const ScaledProblem& p, const CUtensorMap& map_d,
-                        unsigned char* staging, int barrier, unsigned& turn, int row, int column) {
-  constexpr float largest = output == Output::e4m3 ? 448 : 57344;
-  const bool is_leader = threadIdx.x % 128 == 0;
+/// Rounds Z into `tile`, chunk by chunk.
+template <Break broken, int tile_n>
+__device__ void round_z(Tile<tile_n>& tile, const float (&z)[tile_n / 2], const ScaledProblem& p,
+                        int row, int column) {
+  if (p.output == Output::bf16) {
+#pragma unroll
+    for (int c = 0; c < tile_n / 64; ++c) gemm::pack_chunk_bf16(tile.chunk(c), z + 32 * c);
+    return;
+  }
+  const float largest = p.output == Output::e4m3 ? 448 : 57344;
   Multipliers multiplier = {{p.scale_d, p.scale_d}, {p.scale_d, p.scale_d}};
 #pragma unroll
-  for (int c = 0; c < static_cast<int>(count / 32); ++c) {
+  for (int c = 0; c < tile_n / 64; ++c) {
     const float* const own = z + 32 * c;
-    const int chunk_column = column + chunk_columns * c;
-    if constexpr (output != Output::bf16) {
-      if (p.blocks == BlockScales::ue8m0_32) {
-        scale_blocks<broken, BlockScales::ue8m0_32>(multiplier, own, p, row, chunk_column, largest);
-      } else if (p.blocks == BlockScales::fp32_128 && c % 2 == 0 && count % 64 == 0) {
-        scale_blocks<broken, BlockScales::fp32_128>(multiplier, own, p, row, chunk_column, largest);
-      }
+    if (p.blocks == BlockScales::ue8m0_32) {
+      scale_blocks<broken, BlockScales::ue8m0_32>(multiplier, own, p, row, column + 64 * c,
+                                                  largest);
+    } else if (p.blocks == BlockScales::fp32_128 && c % 2 == 0 && tile_n % 128 == 0) {
+      scale_blocks<broken, BlockScales::fp32_128>(multiplier, own, p, row, column + 64 * c,
+                                                  largest);
     }
-    std::uint32_t pair[16];
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const float factor = output == Output::bf16 ? 1 : multiplier[i % 2][i / 8];
-      pair[i] = gemm::pack<output>(factor * own[2 * i], factor * own[2 * i + 1]);
-    }
-    // The copy engine would write up to 15 bytes behind a row of D (gemm::overhangs_a_unit).
-    if (p.n % (16 / gemm::output_bytes(output)) != 0 && chunk_column + chunk_columns > p.n) {
-      gemm::store_chunk_pairs<output>(pair, p, row, chunk_column);
-      continue;
-    }
-    unsigned char* const chunk = staging + turn++ % 2 * chunk_bytes;
-    if (is_leader) ptx::bulk_wait_read<1>();  // the store before the last one has read this chunk
-    ptx::named_barrier_sync(barrier, 128);
-    gemm::write_chunk_pairs<output>(chunk, pair);
-    ptx::fence_proxy_async();
-    ptx::named_barrier_sync(barrier, 128);
-    if (is_leader) {
-      ptx::tma_store_2d(map_d, chunk_column, row, chunk);
-      ptx::bulk_commit();
+    if (p.output == Output::e4m3) {
+      gemm::pack_chunk_fp8<Fp8::e4m3>(tile.chunk(c), own, multiplier);
+    } else {
+      gemm::pack_chunk_fp8<Fp8::e5m2>(tile.chunk(c), own, multiplier);
     }
   }
 }
@@ -262,7 +296,8 @@ __global__ void __launch_bounds__(threads, 1)
   __shared__ ptx::Mbarrier empty[Ring::stages];
 
   const Ring ring{shared, full, empty};
-  const int k_tiles = (p.k + Ring::Operands::tile_k - 1) / Ring::Operands::tile_k;
+  // Of K = 0 there is one k-tile, behind the last column: the copy engine fills in zeros.
+  const int k_tiles = max(1, (p.k + Ring::Operands::tile_k - 1) / Ring::Operands::tile_k);
   if (threadIdx.x == 0) {
     ring.init(4 * consumers);
     ptx::fence_mbarrier_init();
@@ -276,57 +311,70 @@ __global__ void __launch_bounds__(threads, 1)
     }
   };
 
-  if (threadIdx.x < 128) {
+  // A shuffle tells the compiler that all lanes have the same: what follows from it, descriptors
+  // and addresses, is then computed once a warp.
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (warpgroup == 0) {
     ptx::registers_decrease<registers.producer>();
     if (threadIdx.x != 0) return;
     gemm::Track<traced> track(timeline, 0, true);
     gemm::RingState write;
     for_each_tile([&](int row, int column, int index) {
       const auto begin = track.now();
-      gemm::load_k_tiles(ring, write, map_a, map_b, row, column, KTiles{0, k_tiles});
+      gemm::load_k_tiles(ring, write, map_a, map_b, row, column, KTiles{p.k == 0, k_tiles});
       track.record(Span::load, index, begin);
     });
   } else {
     ptx::registers_increase<registers.consumer>();
-    constexpr int columns = tile_n % 128 == 0 ? 128 : 64;  // whose Z is held at a time
-    const int consumer = threadIdx.x / 128 - 1;
-    unsigned char* const staging = shared + Ring::bytes + consumer * staging_bytes;
+    // Twice the sums leave no registers for a tile that waits.
+    constexpr bool deferred = !promoted || tile_n == 128;
+    const int consumer = warpgroup - 1;
+    unsigned char* const staging = shared + Ring::bytes + consumer * Tile<tile_n>::staging_bytes;
     gemm::Track<traced> track(timeline, 1 + consumer, threadIdx.x % 128 == 0);
+    gemm::Track<traced> stores(timeline, 1 + consumers + consumer, threadIdx.x % 128 == 0);
     gemm::RingState read;
-    unsigned turn = 0;
+    Tile<tile_n> tile;
+    int tile_index = 0;
     float amax = 0;
+    const auto store_next = [&] {
+      const auto begin = stores.now();
+      tile.store_next(p, map_d, staging);
+      stores.record(Span::store, tile_index, begin);
+    };
+    const auto meanwhile = [&] {
+      if (deferred && tile.waits()) store_next();
+    };
 
     for_each_tile([&](int row, int column, int index) {
       auto begin = track.now();
-      float sum[1][tile_n / 2] = {};
+      const int own = row + 64 * consumer;
+      const Factors<tile_n> factors = load_factors<broken, tile_n>(p, own, column);
+      float sum[1][tile_n / 2];
       if constexpr (promoted) {
-        multiply_promoted<broken>(sum, ring, read, 64 * consumer, k_tiles, interval);
+        multiply_promoted<broken>(sum, ring, read, 64 * consumer, k_tiles, interval, meanwhile);
       } else {
-        gemm::multiply_k_tiles(sum, ring, read, 64 * consumer, k_tiles);
+        ptx::leave_accumulators_undefined(sum);
+        gemm::multiply_k_tiles(sum, ring, read, 64 * consumer, k_tiles, meanwhile);
         gemm::finish_k_tiles(sum, ring, read, k_tiles);
       }
       track.record(Span::multiply, index, begin);
 
       begin = track.now();
-      const int own = row + 64 * consumer;
-#pragma unroll
-      for (int first = 0; first < tile_n; first += columns) {
-        float z[columns / 2];
-        amax = scale_sums<broken>(z, sum[0] + first / 2, p, own, column + first, amax);
-        const auto store = [&]<Output output>() {
-          store_z<broken, output>(z, p, map_d, staging, 1 + consumer, turn, own, column + first);
-        };
-        if (p.output == Output::bf16) store.template operator()<Output::bf16>();
-        if (p.output == Output::e4m3) store.template operator()<Output::e4m3>();
-        if (p.output == Output::e5m2) store.template operator()<Output::e5m2>();
-      }
+      while (deferred && tile.waits()) store_next();  // K has fewer k-tiles than a tile has chunks
+      tile.begin(own, column);
+      scale_sums<broken>(sum[0], factors, p, own, column);
+      amax = max_magnitude(sum[0], amax);
+      round_z<broken>(tile, sum[0], p, own, column);
+      tile_index = index;
+      while (!deferred && tile.waits()) store_next();
       track.record(Span::epilogue, index, begin);
     });
+    while (deferred && tile.waits()) store_next();  // there is no next tile
     if (broken == Break::amax_of_output) amax *= p.scale_d;
     // As integers, magnitudes order like floats, and NaN is above them all.
     const std::uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(amax));
     if (threadIdx.x % 32 == 0) atomicMax(p.amax, bits);
-    if (threadIdx.x % 128 == 0) ptx::bulk_wait_read<0>();
+    gemm::finish_warp_stores();
   }
 }
 
@@ -412,8 +460,8 @@ CUtensorMap operand_map(device::Device& device, const char* name, const std::uin
 CUtensorMap output_map(device::Device& device, const ScaledProblem& p) {
   const bool is_bf16 = p.output == Output::bf16;
   return device.encode(device::matrix_map(
-      "D", is_bf16 ? device::ElementType::bf16 : device::ElementType::u8, p.d, p.m, p.n, p.ldd, 64,
-      chunk_columns, is_bf16 ? device::Swizzle::b128 : device::Swizzle::b64));
+      "D", is_bf16 ? device::ElementType::bf16 : device::ElementType::u8, p.d, p.m, p.n, p.ldd, 16,
+      64, is_bf16 ? device::Swizzle::b128 : device::Swizzle::b64));
 }
 
 harness::Launch prepare(device::Device& device, const ScaledProblem& p,
@@ -464,7 +512,7 @@ int main(int argc, char** argv) {
                  {"amax-of-output", "takes the amax of what is stored, scale_d included"},
                  {"amax-of-padding", "takes what lies outside D into the amax"},
                  {"lane-blocks", "takes a lane's own eighth of a block for the block"}},
-      .tracks = {"producer", "consumer 0", "consumer 1"},
+      .tracks = {"producer", "consumer 0", "consumer 1", "stores 0", "stores 1"},
       .tile =
           [](const harness::Selection& selection) {
             return harness::Tile{tile_m, tile_n_of(selection)};
