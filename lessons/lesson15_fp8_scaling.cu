@@ -49,7 +49,7 @@ using ptx::Fp8;
 constexpr int consumers = 2;
 constexpr int threads = 128 * (1 + consumers);  // warpgroup 0 is the producer
 constexpr int tile_m = 64 * consumers;
-constexpr gemm::RegisterBudget registers{40, 232};
+constexpr gemm::RegisterBudget registers{24, 240};
 static_assert(gemm::is_possible(registers, consumers, 1));
 
 constexpr int stages_of(int tile_n) {
@@ -148,7 +148,14 @@ __device__ Factors<tile_n> load_factors(const ScaledProblem& p, int row, int col
   return factors;
 }
 
-/// Multiplies a chunk by the factors of its rows and columns; `column`: B's of this lane's columns.
+/// Multiplies some columns by the factors of their rows.
+template <std::size_t count>
+__device__ void scale_rows(float (&z)[count], const float (&row)[2]) {
+#pragma unroll
+  for (std::size_t i = 0; i < count; ++i) z[i] *= row[i / 2 % 2];
+}
+
+/// Multiplies a chunk by the factors of its rows and columns; `column`: of this lane's two columns.
 __device__ inline void scale_chunk(float (&z)[32], const float (&row)[2],
                                    const float (&column)[2]) {
 #pragma unroll
@@ -160,33 +167,6 @@ __device__ inline void scale_chunk(float (&z)[32], const float (&row)[2],
   }
 }
 
-/// Makes Z of the sums, for D from (row, column) on; 0 outside D.
-template <Break broken, int tile_n>
-__device__ void scale_sums(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
-                           const ScaledProblem& p, int row, int column) {
-  float row_factor[2] = {p.alpha * factors.row[0], p.alpha * factors.row[1]};
-  const bool by_column = p.scale_b.step != 0;
-  if (!by_column) {
-    for (float& factor : row_factor) factor *= factors.column[0][0];
-#pragma unroll
-    for (int i = 0; i < tile_n / 2; ++i) z[i] *= row_factor[i / 2 % 2];
-  }
-  // The copy engine filled in zeros; but times an infinity of B, a zero is NaN.
-  const bool overhangs =
-      broken != Break::amax_of_padding && (row + 64 > p.m || column + tile_n > p.n);
-  if (!by_column && p.beta == 0 && !overhangs) return;
-  gemm::for_each_chunk(z, [&](float(&chunk)[32], int c) {
-    float own[2] = {};
-#pragma unroll
-    for (int candidate = 0; candidate < tile_n / 64; ++candidate) {
-      for (int i = 0; i < 2; ++i) own[i] = c == candidate ? factors.column[candidate][i] : own[i];
-    }
-    if (by_column) scale_chunk(chunk, row_factor, own);
-    if (p.beta != 0) gemm::add_c(chunk, p, row, column + 64 * c);
-    if (overhangs) gemm::clear_outside(chunk, p, row, column + 64 * c);
-  });
-}
-
 /// The larger of `amax` and all |z|.
 template <std::size_t count>
 __device__ float max_magnitude(const float (&z)[count], float amax) {
@@ -194,6 +174,41 @@ __device__ float max_magnitude(const float (&z)[count], float amax) {
 #pragma unroll
   for (std::size_t i = 0; i < count; ++i) part[i % 4] = ptx::max_nan(part[i % 4], fabsf(z[i]));
   return ptx::max_nan(ptx::max_nan(part[0], part[1]), ptx::max_nan(part[2], part[3]));
+}
+
+/// Makes Z of the sums, for D from (row, column) on, 0 outside D. Returns the larger of `amax` and
+/// all |Z|.
+template <Break broken, int tile_n>
+__device__ float make_z(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
+                        const ScaledProblem& p, int row, int column, float amax) {
+  const bool by_column = p.scale_b.step != 0;
+  float row_factor[2] = {p.alpha * factors.row[0], p.alpha * factors.row[1]};
+  if (!by_column) {
+    for (float& factor : row_factor) factor *= factors.column[0][0];
+  }
+  // The copy engine filled in zeros; but times an infinity of B, a zero is NaN.
+  const bool overhangs =
+      broken != Break::amax_of_padding && (row + 64 > p.m || column + tile_n > p.n);
+  if (!by_column && p.beta == 0 && !overhangs) {  // straight on: there is little to do
+    scale_rows(z, row_factor);
+    return max_magnitude(z, amax);
+  }
+  gemm::for_each_chunk(z, [&](float(&chunk)[32], int c) {
+    if (by_column) {
+      float own[2] = {};
+#pragma unroll
+      for (int candidate = 0; candidate < tile_n / 64; ++candidate) {
+        for (int i = 0; i < 2; ++i) own[i] = c == candidate ? factors.column[candidate][i] : own[i];
+      }
+      scale_chunk(chunk, row_factor, own);
+    } else {
+      scale_rows(chunk, row_factor);
+    }
+    if (p.beta != 0) gemm::add_c(chunk, p, row, column + 64 * c);
+    if (overhangs) gemm::clear_outside(chunk, p, row, column + 64 * c);
+    amax = max_magnitude(chunk, amax);
+  });
+  return amax;
 }
 
 /// The largest |z| of a row, `width` columns from z on; four lanes hold it, and all get the answer.
@@ -298,6 +313,7 @@ __global__ void __launch_bounds__(threads, 1)
   const Ring ring{shared, full, empty};
   // Of K = 0 there is one k-tile, behind the last column: the copy engine fills in zeros.
   const int k_tiles = max(1, (p.k + Ring::Operands::tile_k - 1) / Ring::Operands::tile_k);
+  __builtin_assume(k_tiles > 0);
   if (threadIdx.x == 0) {
     ring.init(4 * consumers);
     ptx::fence_mbarrier_init();
@@ -305,10 +321,7 @@ __global__ void __launch_bounds__(threads, 1)
   __syncthreads();
 
   const auto for_each_tile = [&](auto function) {
-    for (int index = blockIdx.x; index < order.tiles(); index += gridDim.x) {
-      const TilePosition at = order.at(index);
-      function(at.row * tile_m, at.column * tile_n, index);
-    }
+    for (int index = blockIdx.x; index < order.tiles(); index += gridDim.x) function(index);
   };
 
   // A shuffle tells the compiler that all lanes have the same: what follows from it, descriptors
@@ -319,9 +332,11 @@ __global__ void __launch_bounds__(threads, 1)
     if (threadIdx.x != 0) return;
     gemm::Track<traced> track(timeline, 0, true);
     gemm::RingState write;
-    for_each_tile([&](int row, int column, int index) {
+    for_each_tile([&](int index) {
       const auto begin = track.now();
-      gemm::load_k_tiles(ring, write, map_a, map_b, row, column, KTiles{p.k == 0, k_tiles});
+      const TilePosition at = order.at(index);
+      gemm::load_k_tiles(ring, write, map_a, map_b, at.row * tile_m, at.column * tile_n,
+                         KTiles{p.k == 0, k_tiles});
       track.record(Span::load, index, begin);
     });
   } else {
@@ -331,24 +346,29 @@ __global__ void __launch_bounds__(threads, 1)
     const int consumer = warpgroup - 1;
     unsigned char* const staging = shared + Ring::bytes + consumer * Tile<tile_n>::staging_bytes;
     gemm::Track<traced> track(timeline, 1 + consumer, threadIdx.x % 128 == 0);
-    gemm::Track<traced> stores(timeline, 1 + consumers + consumer, threadIdx.x % 128 == 0);
     gemm::RingState read;
     Tile<tile_n> tile;
-    int tile_index = 0;
     float amax = 0;
-    const auto store_next = [&] {
-      const auto begin = stores.now();
-      tile.store_next(p, map_d, staging);
-      stores.record(Span::store, tile_index, begin);
-    };
-    const auto meanwhile = [&] {
-      if (deferred && tile.waits()) store_next();
-    };
+    const auto store_next = [&] { tile.store_next(p, map_d, staging); };
 
-    for_each_tile([&](int row, int column, int index) {
+    for_each_tile([&](int index) {
       auto begin = track.now();
-      const int own = row + 64 * consumer;
-      const Factors<tile_n> factors = load_factors<broken, tile_n>(p, own, column);
+      // What runs beside the products. Where a tile lies need not be known before they begin.
+      int row = 0, column = 0;
+      Factors<tile_n> factors;
+      bool is_placed = false;
+      const auto meanwhile = [&] {
+        const bool is_first = !is_placed;
+        is_placed = true;
+        if (is_first) {
+          const TilePosition at = order.at(index);
+          row = at.row * tile_m + 64 * consumer;
+          column = at.column * tile_n;
+          factors = load_factors<broken, tile_n>(p, row, column);
+        } else if (deferred && tile.waits()) {
+          store_next();
+        }
+      };
       float sum[1][tile_n / 2];
       if constexpr (promoted) {
         multiply_promoted<broken>(sum, ring, read, 64 * consumer, k_tiles, interval, meanwhile);
@@ -361,12 +381,10 @@ __global__ void __launch_bounds__(threads, 1)
 
       begin = track.now();
       while (deferred && tile.waits()) store_next();  // K has fewer k-tiles than a tile has chunks
-      tile.begin(own, column);
-      scale_sums<broken>(sum[0], factors, p, own, column);
-      amax = max_magnitude(sum[0], amax);
-      round_z<broken>(tile, sum[0], p, own, column);
-      tile_index = index;
-      while (!deferred && tile.waits()) store_next();
+      tile.begin(row, column);
+      amax = make_z<broken>(sum[0], factors, p, row, column, amax);
+      round_z<broken>(tile, sum[0], p, row, column);
+      if constexpr (!deferred) tile.store_all(p, map_d, staging);
       track.record(Span::epilogue, index, begin);
     });
     while (deferred && tile.waits()) store_next();  // there is no next tile
@@ -512,7 +530,7 @@ int main(int argc, char** argv) {
                  {"amax-of-output", "takes the amax of what is stored, scale_d included"},
                  {"amax-of-padding", "takes what lies outside D into the amax"},
                  {"lane-blocks", "takes a lane's own eighth of a block for the block"}},
-      .tracks = {"producer", "consumer 0", "consumer 1", "stores 0", "stores 1"},
+      .tracks = {"producer", "consumer 0", "consumer 1"},
       .tile =
           [](const harness::Selection& selection) {
             return harness::Tile{tile_m, tile_n_of(selection)};

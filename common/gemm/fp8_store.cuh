@@ -98,7 +98,8 @@ __device__ inline void copy_rows(const unsigned char* chunk, const ScaledProblem
 /// in shared memory, as many as Chunk<64> has bytes each. A warp fills its 16 rows of a chunk, and
 /// stores them itself: no warp waits for another one.
 ///
-/// begin() and chunk() fill the tile; store_next() empties it, chunk by chunk.
+/// begin() and chunk() fill the tile; store_next() empties it, chunk by chunk, or store_all() at
+/// once. The copy engine may still read the staging when they return: finish_warp_stores().
 template <int columns, int places>
 class RoundedTile : public DeferredChunks<columns / 64> {
   using Chunks = DeferredChunks<columns / 64>;
@@ -106,7 +107,9 @@ class RoundedTile : public DeferredChunks<columns / 64> {
   static_assert(columns / 64 % places == 0, "each tile starts with the first place");
 
  public:
-  static constexpr int staging_bytes = places * gemm::Chunk<64>::bytes;
+  using Chunks::chunks, Chunks::waits;
+  static constexpr int place_bytes = gemm::Chunk<64>::bytes;
+  static constexpr int staging_bytes = places * place_bytes;
 
   /// Now chunk() must fill each chunk, for D from (row, column) on. No chunk may wait.
   __device__ void begin(int row, int column) {
@@ -117,46 +120,92 @@ class RoundedTile : public DeferredChunks<columns / 64> {
 
   __device__ std::uint32_t (&chunk(int c))[16] { return pair_[c]; }
 
-  /// Starts to store the chunk that waits longest; the copy engine may still read `staging` when
-  /// this returns. `map_d` has boxes of 16 rows x 64 columns.
+  /// Starts to store the chunk that waits longest. `map_d` has boxes of 16 rows x 64 columns.
   __device__ void store_next(const ScaledProblem& p, const CUtensorMap& map_d,
                              unsigned char* staging) {
-    const bool is_bf16 = p.output == Output::bf16;
-    const bool is_leader = threadIdx.x % 32 == 0;
-    unsigned char* const chunk = staging + next_ % places * gemm::Chunk<64>::bytes;
-    if (is_leader) ptx::bulk_wait_read<places - 1>();  // this place's last store has read it
-    __syncwarp();
-    this->visit_next([&](const std::uint32_t(&words)[16]) {
-      if (is_bf16) {
-        write_chunk<64>(chunk, words);
-      } else {
-        write_chunk_fp8(chunk, words);
-      }
-    });
-
-    const int first = threadIdx.x % 128 / 32 * 16;  // of the warp's rows
-    const int row = row_ + first;
-    const int column = column_ + 64 * next_;
-    // The copy engine would write up to 15 bytes behind a row of D (gemm::overhangs_a_unit).
-    const bool overhangs = (p.n & (is_bf16 ? 7 : 15)) != 0 && column + 64 > p.n;
-    if (overhangs) {
-      __syncwarp();
-      if (is_bf16) {
-        copy_rows<Output::bf16>(chunk, p, row, column);
-      } else {
-        copy_rows<Output::e4m3>(chunk, p, row, column);
-      }
-    }
+    unsigned char* const place = staging + next_ % places * place_bytes;
+    await_places<places - 1>();  // the last store from this place has read it
+    this->visit_next([&](const std::uint32_t(&words)[16]) { write(place, words, p); });
+    copy_overhang(place, next_, p);
     ptx::fence_proxy_async();
     __syncwarp();
-    if (is_leader) {
-      if (!overhangs) {
-        ptx::tma_store_2d(map_d, column, row, chunk + first * (is_bf16 ? 128 : 64));
-      }
+    if (is_leader()) {
+      send(place, next_, p, map_d);
       ptx::bulk_commit();  // a group a chunk, if only an empty one
     }
     ++next_;
   }
+
+  /// Starts to store all chunks.
+  __device__ void store_all(const ScaledProblem& p, const CUtensorMap& map_d,
+                            unsigned char* staging) {
+    if constexpr (places < chunks) {
+      while (waits()) store_next(p, map_d, staging);
+    } else {
+      await_places<0>();
+#pragma unroll
+      for (int c = 0; c < chunks; ++c) {
+        write(staging + c * place_bytes, pair_[c], p);
+        copy_overhang(staging + c * place_bytes, c, p);
+      }
+      ptx::fence_proxy_async();
+      __syncwarp();
+      if (is_leader()) {
+#pragma unroll
+        for (int c = 0; c < chunks; ++c) send(staging + c * place_bytes, c, p, map_d);
+        ptx::bulk_commit();
+      }
+      next_ = chunks;
+    }
+  }
+
+ private:
+  __device__ static bool is_leader() {
+    return threadIdx.x % 32 == 0;
+  }
+
+  /// The copy engine would write up to 15 bytes behind a row of D (gemm::overhangs_a_unit).
+  __device__ bool overhangs(int c, const ScaledProblem& p) const {
+    const int unit = p.output == Output::bf16 ? 8 : 16;
+    return (p.n & (unit - 1)) != 0 && column_ + 64 * (c + 1) > p.n;
+  }
+
+  template <int pending>
+  __device__ static void await_places() {
+    if (is_leader()) ptx::bulk_wait_read<pending>();
+    __syncwarp();
+  }
+
+  __device__ static void write(unsigned char* place, const std::uint32_t (&words)[16],
+                               const ScaledProblem& p) {
+    if (p.output == Output::bf16) {
+      write_chunk<64>(place, words);
+    } else {
+      write_chunk_fp8(place, words);
+    }
+  }
+
+  /// Stores this warp's rows of a chunk itself, if the copy engine may not.
+  __device__ void copy_overhang(const unsigned char* place, int c, const ScaledProblem& p) const {
+    if (!overhangs(c, p)) return;
+    __syncwarp();
+    if (p.output == Output::bf16) {
+      copy_rows<Output::bf16>(place, p, row_ + first_, column_ + 64 * c);
+    } else {
+      copy_rows<Output::e4m3>(place, p, row_ + first_, column_ + 64 * c);
+    }
+  }
+
+  /// Hands this warp's rows of a chunk to the copy engine, if it may store them.
+  __device__ void send(const unsigned char* place, int c, const ScaledProblem& p,
+                       const CUtensorMap& map_d) const {
+    if (overhangs(c, p)) return;
+    ptx::tma_store_2d(map_d, column_ + 64 * c, row_ + first_,
+                      place + first_ * (p.output == Output::bf16 ? 128 : 64));
+  }
+
+  /// The first of this warp's rows; by a shuffle, so that the compiler knows that its lanes agree.
+  int first_ = __shfl_sync(~0u, threadIdx.x % 128 / 32 * 16, 0);
 };
 
 /// Waits until this warp's stores have read shared memory, which must stay until then.
