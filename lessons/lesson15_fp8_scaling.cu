@@ -7,22 +7,27 @@
 // So a k-tile is 128 elements, the same 128 bytes: ring, swizzle and descriptors stay as they were.
 // What is lost is precision, in three places, and each has its cure here:
 //
-//   inputs   2 or 3 bits behind the leading one, a narrow range   scales: a factor for each row of
-//   A
-//                                                                 and each row of B, or one for all
-//   sums     the tensor cores keep 14 bits of a sum               promotion: every few k-tiles the
-//                                                                 sums are added up in fp32
-//   output   as the inputs, if it is fp8                          one scale from the last step's
-//                                                                 amax, or one a block of 32 or 128
+//   inputs: 2 or 3 bits behind the leading one, a narrow range
+//           scales: a factor for each row of A and each row of B, or one for all
+//   sums:   the tensor cores keep 14 bits of a sum
+//           promotion: every few k-tiles the sums are added up in fp32
+//   output: as the inputs, if it is fp8
+//           one scale from the last step's amax, or one a block of 32 or 128
+//
+// The tensor cores are busy for half as long as with bf16, so all that is not hidden weighs twice.
+// The epilogue is the deferred one of lesson 09; the scales are loaded while the products run.
 //
 // The note: docs/lesson15_fp8_scaling.md
-#include <cuda_bf16.h>
-
 #include <algorithm>
 #include <cfloat>
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "common/gemm/choose_order.h"
+#include "common/gemm/fp8_map.h"
+#include "common/gemm/fp8_scale.cuh"
 #include "common/gemm/fp8_store.cuh"
 #include "common/gemm/mainloop.cuh"
 #include "common/gemm/register_budget.h"
@@ -121,7 +126,7 @@ __device__ void multiply_promoted(float (&sum)[1][count], const Ring& ring, gemm
 
 // ---- The epilogue. Where a thread's elements lie: gemm::accumulator_row().
 
-/// A thread's factors for a tile, loaded before its products begin and used when they have ended.
+/// A thread's factors for a tile, loaded beside its first products and used behind the last.
 template <int tile_n>
 struct Factors {
   float row[2];  ///< A's, of the thread's two rows
@@ -148,34 +153,6 @@ __device__ Factors<tile_n> load_factors(const ScaledProblem& p, int row, int col
   return factors;
 }
 
-/// Multiplies some columns by the factors of their rows.
-template <std::size_t count>
-__device__ void scale_rows(float (&z)[count], const float (&row)[2]) {
-#pragma unroll
-  for (std::size_t i = 0; i < count; ++i) z[i] *= row[i / 2 % 2];
-}
-
-/// Multiplies a chunk by the factors of its rows and columns; `column`: of this lane's two columns.
-__device__ inline void scale_chunk(float (&z)[32], const float (&row)[2],
-                                   const float (&column)[2]) {
-#pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    const int at = i / 2 * 4 + i % 2;  // of a column's element in the upper row
-    const float own = __shfl_sync(~0u, column[i % 2], i / 2 * 4 + threadIdx.x % 4);
-    z[at] *= row[0] * own;
-    z[at + 2] *= row[1] * own;
-  }
-}
-
-/// The larger of `amax` and all |z|.
-template <std::size_t count>
-__device__ float max_magnitude(const float (&z)[count], float amax) {
-  float part[4] = {amax, amax, amax, amax};  // a maximum waits for the one before: four don't
-#pragma unroll
-  for (std::size_t i = 0; i < count; ++i) part[i % 4] = ptx::max_nan(part[i % 4], fabsf(z[i]));
-  return ptx::max_nan(ptx::max_nan(part[0], part[1]), ptx::max_nan(part[2], part[3]));
-}
-
 /// Makes Z of the sums, for D from (row, column) on, 0 outside D. Returns the larger of `amax` and
 /// all |Z|.
 template <Break broken, int tile_n>
@@ -190,8 +167,8 @@ __device__ float make_z(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
   const bool overhangs =
       broken != Break::amax_of_padding && (row + 64 > p.m || column + tile_n > p.n);
   if (!by_column && p.beta == 0 && !overhangs) {  // straight on: there is little to do
-    scale_rows(z, row_factor);
-    return max_magnitude(z, amax);
+    gemm::scale_rows(z, row_factor);
+    return gemm::max_magnitude(z, amax);
   }
   gemm::for_each_chunk(z, [&](float(&chunk)[32], int c) {
     if (by_column) {
@@ -200,13 +177,13 @@ __device__ float make_z(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
       for (int candidate = 0; candidate < tile_n / 64; ++candidate) {
         for (int i = 0; i < 2; ++i) own[i] = c == candidate ? factors.column[candidate][i] : own[i];
       }
-      scale_chunk(chunk, row_factor, own);
+      gemm::scale_chunk(chunk, row_factor, own);
     } else {
-      scale_rows(chunk, row_factor);
+      gemm::scale_rows(chunk, row_factor);
     }
     if (p.beta != 0) gemm::add_c(chunk, p, row, column + 64 * c);
     if (overhangs) gemm::clear_outside(chunk, p, row, column + 64 * c);
-    amax = max_magnitude(chunk, amax);
+    amax = gemm::max_magnitude(chunk, amax);
   });
   return amax;
 }
@@ -227,24 +204,6 @@ __device__ float block_amax(const float* z, int half) {
   return fminf(amax, FLT_MAX);
 }
 
-/// The factor of a block; the least normal number is its least, so that it can be divided by.
-__device__ inline float block_factor(float amax, float largest, BlockScales blocks) {
-  const float factor = fmaxf(amax * (1 / largest), FLT_MIN);
-  if (blocks == BlockScales::fp32_128) return factor;
-  return __uint_as_float((__float_as_uint(factor) + 0x7FFFFF) & 0x7F800000);  // rounded up
-}
-
-/// Stores the factor of the block of D at (row, column), if it lies in D.
-__device__ inline void store_factor(const ScaledProblem& p, int row, int column, float factor) {
-  if (row >= p.m || column >= p.n) return;
-  if (p.blocks == BlockScales::ue8m0_32) {
-    static_cast<std::uint8_t*>(p.block_factors)[row * p.block_pitch + column / 32] =
-        __float_as_uint(factor) >> 23;
-  } else {
-    static_cast<float*>(p.block_factors)[row * p.block_pitch + column / 128] = factor;
-  }
-}
-
 /// What z is multiplied by before it is rounded: by row half, and by 32 columns of a chunk.
 using Multipliers = float[2][2];
 
@@ -262,10 +221,10 @@ __device__ void scale_blocks(Multipliers& multiplier, const float* z, const Scal
         continue;
       }
       const float factor =
-          block_factor(block_amax<broken, width>(z + 16 * part, half), largest, blocks);
+          gemm::block_factor(block_amax<broken, width>(z + 16 * part, half), largest, blocks);
       multiplier[half][part] = __fdividef(1, factor);
       if (threadIdx.x % 4 == 0) {
-        store_factor(p, row + gemm::accumulator_row() + 8 * half, column + 32 * part, factor);
+        gemm::store_factor(p, row + gemm::accumulator_row() + 8 * half, column + 32 * part, factor);
       }
     }
   }
@@ -407,79 +366,93 @@ int tile_n_of(const harness::Selection& selection) {
   return selection.text("blocks") == "1x128" ? 128 : 192;
 }
 
-template <Fp8 A, Fp8 B, int tile_n, bool promoted>
-constexpr Kernel right_kernel = gemm_fp8<A, B, tile_n, promoted, Break::none, false>;
+/// A kernel, and what chooses it.
+struct Variant {
+  Fp8 type_a, type_b;
+  int tile_n;
+  bool promoted, traced;
+  harness::Break broken;  ///< without a name for a right kernel
+  Kernel kernel;
+};
 
-/// The kernels of --tile auto.
-template <Fp8 A, Fp8 B>
-Kernel kernel_of(int tile_n, bool promoted) {
-  if (!promoted) return right_kernel<A, B, 256, false>;
-  return tile_n == 128 ? right_kernel<A, B, 128, true> : right_kernel<A, B, 192, true>;
+template <Fp8 A, Fp8 B, int tile_n, bool promoted, Break broken = Break::none, bool traced = false>
+Variant variant(std::string name = "", std::string breaks = "") {
+  return {A,
+          B,
+          tile_n,
+          promoted,
+          traced,
+          {std::move(name), std::move(breaks)},
+          gemm_fp8<A, B, tile_n, promoted, broken, traced>};
 }
 
-/// The others, of e4m3 times e4m3.
-Kernel e4m3_kernel_of(int tile_n, bool promoted) {
-  constexpr Fp8 e4m3 = Fp8::e4m3;
-  if (promoted && tile_n == 256) return right_kernel<e4m3, e4m3, 256, true>;
-  if (!promoted && tile_n == 192) return right_kernel<e4m3, e4m3, 192, false>;
-  if (!promoted && tile_n == 128) return right_kernel<e4m3, e4m3, 128, false>;
-  return kernel_of<e4m3, e4m3>(tile_n, promoted);
+template <int tile_n, bool promoted, Break broken = Break::none, bool traced = false>
+Variant e4m3_variant(std::string name = "", std::string breaks = "") {
+  return variant<Fp8::e4m3, Fp8::e4m3, tile_n, promoted, broken, traced>(name, breaks);
 }
 
-template <Break broken, bool promoted, bool traced = false>
-constexpr Kernel e4m3_kernel =
-    gemm_fp8<Fp8::e4m3, Fp8::e4m3, promoted ? 192 : 256, promoted, broken, traced>;
+/// Every combination of types with --tile auto, every tile of e4m3 times e4m3, and what is broken.
+std::vector<Variant> variants() {
+  std::vector<Variant> list = {
+      e4m3_variant<256, true>(),
+      e4m3_variant<192, false>(),
+      e4m3_variant<128, false>(),
+      e4m3_variant<256, false, Break::none, true>(),
+      e4m3_variant<192, true, Break::none, true>(),
+      e4m3_variant<192, true, Break::promote_in_flight>(
+          "promote-in-flight", "adds the sums of the tensor cores without having waited for them"),
+      e4m3_variant<192, true, Break::added_twice>(
+          "added-twice", "adds twice the sums of all intervals but the first"),
+      e4m3_variant<256, false, Break::wide_step>(
+          "wide-step",
+          "goes through a k-tile in steps of 64 bytes, as if 32 elements of fp8 were as long as of "
+          "bf16"),
+      e4m3_variant<256, false, Break::other_row>(
+          "other-row", "scales each row by the factor of the one 8 above or below"),
+      e4m3_variant<256, false, Break::amax_of_output>(
+          "amax-of-output", "takes the amax of what is stored, scale_d included"),
+      e4m3_variant<256, false, Break::amax_of_padding>("amax-of-padding",
+                                                       "takes what lies outside D into the amax"),
+      e4m3_variant<256, false, Break::lane_blocks>(
+          "lane-blocks", "takes a lane's own eighth of a block for the block")};
+  const auto add = [&]<Fp8 A, Fp8 B>() {
+    list.push_back(variant<A, B, 256, false>());
+    list.push_back(variant<A, B, 192, true>());
+    list.push_back(variant<A, B, 128, true>());
+  };
+  add.operator()<Fp8::e4m3, Fp8::e4m3>();
+  add.operator()<Fp8::e4m3, Fp8::e5m2>();
+  add.operator()<Fp8::e5m2, Fp8::e4m3>();
+  add.operator()<Fp8::e5m2, Fp8::e5m2>();
+  return list;
+}
 
-/// A broken or the traced kernel; null if neither is asked for.
-Kernel special_kernel(const harness::Selection& selection, bool promoted) {
-  const std::string& broken = selection.broken();
-  if (broken == "promote-in-flight") return e4m3_kernel<Break::promote_in_flight, true>;
-  if (broken == "added-twice") return e4m3_kernel<Break::added_twice, true>;
-  if (broken == "wide-step") return e4m3_kernel<Break::wide_step, false>;
-  if (broken == "other-row") return e4m3_kernel<Break::other_row, false>;
-  if (broken == "amax-of-output") return e4m3_kernel<Break::amax_of_output, false>;
-  if (broken == "amax-of-padding") return e4m3_kernel<Break::amax_of_padding, false>;
-  if (broken == "lane-blocks") return e4m3_kernel<Break::lane_blocks, false>;
-  if (!selection.traced()) return nullptr;
-  return promoted ? e4m3_kernel<Break::none, true, true> : e4m3_kernel<Break::none, false, true>;
+std::vector<harness::Break> breaks() {
+  std::vector<harness::Break> list;
+  for (const Variant& each : variants()) {
+    if (!each.broken.name.empty()) list.push_back(each.broken);
+  }
+  return list;
 }
 
 Kernel kernel_for(const ScaledProblem& p, const harness::Selection& selection) {
   const int tile_n = tile_n_of(selection);
   const bool promoted = selection.text("promote") != "never";
-  const bool both_e4m3 = p.type_a == Fp8::e4m3 && p.type_b == Fp8::e4m3;
   if (p.blocks == BlockScales::fp32_128 && tile_n == 192) {
     throw harness::UsageError(
         "--blocks 1x128 needs tiles of whole blocks: take --tile 128x128 or 128x256.");
   }
-  if (const Kernel special = special_kernel(selection, promoted)) {
-    if (!both_e4m3 || selection.text("tile") != "auto") {
-      throw harness::UsageError("--break and --trace run with e4m3 times e4m3 and --tile auto.");
+  for (const Variant& each : variants()) {
+    if (each.type_a == p.type_a && each.type_b == p.type_b && each.tile_n == tile_n &&
+        each.promoted == promoted && each.traced == selection.traced() &&
+        each.broken.name == selection.broken()) {
+      return each.kernel;
     }
-    return special;
   }
-  if (both_e4m3) return e4m3_kernel_of(tile_n, promoted);
-  if (selection.text("tile") != "auto") {
-    throw harness::UsageError("--tile is for e4m3 times e4m3; other types take auto.");
-  }
-  if (p.type_a == Fp8::e4m3) return kernel_of<Fp8::e4m3, Fp8::e5m2>(tile_n, promoted);
-  if (p.type_b == Fp8::e4m3) return kernel_of<Fp8::e5m2, Fp8::e4m3>(tile_n, promoted);
-  return kernel_of<Fp8::e5m2, Fp8::e5m2>(tile_n, promoted);
-}
-
-/// The tensor map of A or B, in k-tiles; for k = 0 it shows a column that nobody reads.
-CUtensorMap operand_map(device::Device& device, const char* name, const std::uint8_t* matrix,
-                        int rows, int k, std::int64_t pitch, int box_rows) {
-  return device.encode(device::matrix_map(name, device::ElementType::u8, matrix, rows,
-                                          std::max(k, 1), pitch, box_rows, gemm::row_bytes,
-                                          device::Swizzle::b128));
-}
-
-CUtensorMap output_map(device::Device& device, const ScaledProblem& p) {
-  const bool is_bf16 = p.output == Output::bf16;
-  return device.encode(device::matrix_map(
-      "D", is_bf16 ? device::ElementType::bf16 : device::ElementType::u8, p.d, p.m, p.n, p.ldd, 16,
-      64, is_bf16 ? device::Swizzle::b128 : device::Swizzle::b64));
+  throw harness::UsageError(
+      "There is no kernel for these flags together: --tile, --break and --trace run with e4m3 "
+      "times e4m3, --break and --trace with --tile auto, and --break promote-in-flight and "
+      "added-twice with --promote, the others without.");
 }
 
 harness::Launch prepare(device::Device& device, const ScaledProblem& p,
@@ -492,9 +465,9 @@ harness::Launch prepare(device::Device& device, const ScaledProblem& p,
                                   .block = {threads},
                                   .shared_bytes = static_cast<std::size_t>(shared_bytes(tile_n))};
   const Kernel kernel = kernel_for(p, selection);
-  const CUtensorMap map_a = operand_map(device, "A", p.a, p.m, p.k, p.lda, tile_m);
-  const CUtensorMap map_b = operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile_n);
-  const CUtensorMap map_d = output_map(device, p);
+  const CUtensorMap map_a = gemm::operand_map(device, "A", p.a, p.m, p.k, p.lda, tile_m);
+  const CUtensorMap map_b = gemm::operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile_n);
+  const CUtensorMap map_d = gemm::output_map(device, p);
   const std::string& promote = selection.text("promote");
   const int interval = promote == "never" ? 0 : selection.number("promote");
   const gemm::Timeline timeline = selection.timeline();
@@ -520,16 +493,7 @@ int main(int argc, char** argv) {
       .pitch_multiple = harness::fp8_pitch_multiple,
       .likely_wait = "`full` or `empty` of the ring",
       .knobs = knobs,
-      .breaks = {{"promote-in-flight",
-                  "adds the sums of the tensor cores without having waited for them"},
-                 {"added-twice", "adds twice the sums of all intervals but the first"},
-                 {"wide-step",
-                  "goes through a k-tile in steps of 64 bytes, as if 32 elements of "
-                  "fp8 were as long as of bf16"},
-                 {"other-row", "scales each row by the factor of the one 8 above or below"},
-                 {"amax-of-output", "takes the amax of what is stored, scale_d included"},
-                 {"amax-of-padding", "takes what lies outside D into the amax"},
-                 {"lane-blocks", "takes a lane's own eighth of a block for the block"}},
+      .breaks = breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
       .tile =
           [](const harness::Selection& selection) {

@@ -1,4 +1,4 @@
-// From a thread's accumulators to D, whatever D's type: bf16 or an 8-bit float.
+// From Z in a thread's registers to D, whatever D's type: bf16 or an 8-bit float.
 #pragma once
 
 #include <cuda.h>
@@ -9,21 +9,13 @@
 
 #include "common/gemm/chunk.cuh"
 #include "common/gemm/deferred_tile.cuh"
+#include "common/gemm/fp8_scale.cuh"
 #include "common/gemm/scaled_problem.h"
 #include "common/ptx/convert.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/tma.cuh"
 
 namespace gemm {
-
-/// Where a thread's elements lie within 64 rows of accumulators (ptx::wgmma_m64k16): number
-/// 4 j + 2 half + e is at row accumulator_row() + 8 half, column accumulator_column() + 8 j + e.
-__device__ inline int accumulator_row() {
-  return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-}
-__device__ inline int accumulator_column() {
-  return threadIdx.x % 4 * 2;
-}
 
 /// Packs a thread's 32 elements of a chunk, rounded to bf16.
 __device__ inline void pack_chunk_bf16(std::uint32_t (&words)[16], const float* z) {
@@ -211,64 +203,6 @@ class RoundedTile : public DeferredChunks<columns / 64> {
 /// Waits until this warp's stores have read shared memory, which must stay until then.
 __device__ inline void finish_warp_stores() {
   if (threadIdx.x % 32 == 0) ptx::bulk_wait_read<0>();
-}
-
-/// Calls function(z, c) for each chunk of a thread's Z, 32 elements of it, which it may change. One
-/// copy of its code serves all chunks: registers have no index that a kernel could compute, so each
-/// chunk is moved to where the code finds it, and back.
-template <std::size_t count, class Function>
-__device__ inline void for_each_chunk(float (&z)[count], Function function) {
-  constexpr int chunks = count / 32;
-  // The empty asm keeps the compiler from making a select of each move, one for each candidate.
-  const auto move = [](float& to, float from) {
-    to = from;
-    asm volatile("" : "+f"(to));
-  };
-#pragma unroll 1
-  for (int c = 0; c < chunks; ++c) {
-    float chunk[32] = {};
-#pragma unroll
-    for (int candidate = 0; candidate < chunks; ++candidate) {
-      if (c != candidate) continue;
-#pragma unroll
-      for (int i = 0; i < 32; ++i) move(chunk[i], z[32 * candidate + i]);
-    }
-    function(chunk, c);
-#pragma unroll
-    for (int candidate = 0; candidate < chunks; ++candidate) {
-      if (c != candidate) continue;
-#pragma unroll
-      for (int i = 0; i < 32; ++i) move(z[32 * candidate + i], chunk[i]);
-    }
-  }
-}
-
-/// Adds beta * C to Z, whose first element of 64 rows is at (row, column); beta is not 0, and C's
-/// pitch is even. Where a pair overhangs a row of C, its second element gets what lies there.
-template <std::size_t count>
-__device__ inline void add_c(float (&z)[count], const ScaledProblem& p, int row, int column) {
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(count / 2); ++i) {
-    const int own_row = row + accumulator_row() + i % 2 * 8;
-    const int own_column = column + accumulator_column() + i / 2 * 8;
-    if (own_row >= p.m || own_column >= p.n) continue;
-    const __nv_bfloat16* const c = p.c + own_row * p.ldc + own_column;  // 64-bit offset
-    const float2 pair = unpack_bf16(*reinterpret_cast<const std::uint32_t*>(c));
-    z[2 * i] += p.beta * pair.x;
-    z[2 * i + 1] += p.beta * pair.y;
-  }
-}
-
-/// Makes zeros of what lies outside D.
-template <std::size_t count>
-__device__ inline void clear_outside(float (&z)[count], const ScaledProblem& p, int row,
-                                     int column) {
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(count); ++i) {
-    const int own_row = row + accumulator_row() + i / 2 % 2 * 8;
-    const int own_column = column + accumulator_column() + i / 4 * 8 + i % 2;
-    if (own_row >= p.m || own_column >= p.n) z[i] = 0;
-  }
 }
 
 }  // namespace gemm
