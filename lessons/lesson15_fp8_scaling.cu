@@ -54,7 +54,7 @@ using ptx::Fp8;
 constexpr int consumers = 2;
 constexpr int threads = 128 * (1 + consumers);  // warpgroup 0 is the producer
 constexpr int tile_m = 64 * consumers;
-constexpr gemm::RegisterBudget registers{24, 240};
+constexpr gemm::RegisterBudget registers{24, 240};  // the producer is one thread that counts
 static_assert(gemm::is_possible(registers, consumers, 1));
 
 constexpr int stages_of(int tile_n) {
