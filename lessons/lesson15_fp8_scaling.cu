@@ -7,22 +7,27 @@
 // So a k-tile is 128 elements, the same 128 bytes: ring, swizzle and descriptors stay as they were.
 // What is lost is precision, in three places, and each has its cure here:
 //
-//   inputs   2 or 3 bits behind the leading one, a narrow range   scales: a factor for each row of
-//   A
-//                                                                 and each row of B, or one for all
-//   sums     the tensor cores keep 14 bits of a sum               promotion: every few k-tiles the
-//                                                                 sums are added up in fp32
-//   output   as the inputs, if it is fp8                          one scale from the last step's
-//                                                                 amax, or one a block of 32 or 128
+//   inputs: 2 or 3 bits behind the leading one, a narrow range
+//           scales: a factor for each row of A and each row of B, or one for all
+//   sums:   the tensor cores keep 14 bits of a sum
+//           promotion: every few k-tiles the sums are added up in fp32
+//   output: as the inputs, if it is fp8
+//           one scale from the last step's amax, or one a block of 32 or 128
+//
+// The tensor cores are busy for half as long as with bf16, so all that is not hidden weighs twice.
+// The epilogue is the deferred one of lesson 09; the scales are loaded while the products run.
 //
 // The note: docs/lesson15_fp8_scaling.md
-#include <cuda_bf16.h>
-
 #include <algorithm>
 #include <cfloat>
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "common/gemm/choose_order.h"
+#include "common/gemm/fp8_map.h"
+#include "common/gemm/fp8_scale.cuh"
 #include "common/gemm/fp8_store.cuh"
 #include "common/gemm/mainloop.cuh"
 #include "common/gemm/register_budget.h"
@@ -33,8 +38,6 @@
 #include "common/harness/lesson.h"
 #include "common/ptx/convert.cuh"
 #include "common/ptx/fence.cuh"
-#include "common/ptx/math.cuh"
-#include "common/ptx/named_barrier.cuh"
 #include "common/ptx/registers.cuh"
 
 namespace {
@@ -51,17 +54,16 @@ using ptx::Fp8;
 constexpr int consumers = 2;
 constexpr int threads = 128 * (1 + consumers);  // warpgroup 0 is the producer
 constexpr int tile_m = 64 * consumers;
-constexpr gemm::RegisterBudget registers{40, 232};
+constexpr gemm::RegisterBudget registers{24, 240};  // the producer is one thread that counts
 static_assert(gemm::is_possible(registers, consumers, 1));
-
-/// D leaves in chunks of 64 x 64, two for each consumer: one is filled while the other is stored.
-constexpr int chunk_columns = 64;
-constexpr int chunk_bytes = 64 * chunk_columns * sizeof(__nv_bfloat16);
-constexpr int staging_bytes = 2 * chunk_bytes;
 
 constexpr int stages_of(int tile_n) {
   return tile_n == 128 ? 6 : 4;
 }
+
+/// What a consumer has put aside to be stored, in chunks of 64 x 64.
+template <int tile_n>
+using Tile = gemm::RoundedTile<tile_n, tile_n == 192 ? 3 : 2>;
 
 enum class Break {
   none,
@@ -92,19 +94,24 @@ using Ring =
                                   gemm::Fp8Operands<A, B>>>;
 
 constexpr int shared_bytes(int tile_n) {
-  return stages_of(tile_n) * (tile_m + tile_n) * gemm::row_bytes + consumers * staging_bytes;
+  return stages_of(tile_n) * (tile_m + tile_n) * gemm::row_bytes +
+         consumers * (tile_n == 192 ? Tile<192>::staging_bytes : Tile<256>::staging_bytes);
 }
 
 /// The main loop with promotion: the tensor cores never add up more than `interval` k-tiles. Then
-/// their sums are added to `sum` in fp32, which starts as zeros, and they start again from nothing.
-/// While this consumer waits and adds, the other one's products run.
-template <Break broken, class Ring, std::size_t count>
+/// their sums are added to `sum` in fp32, and they start again from nothing. While this consumer
+/// waits and adds, the other one's products run.
+template <Break broken, class Ring, std::size_t count, class Meanwhile>
 __device__ void multiply_promoted(float (&sum)[1][count], const Ring& ring, gemm::RingState& read,
-                                  int rows, int k_tiles, int interval) {
-  float part[1][count] = {};
+                                  int rows, int k_tiles, int interval, Meanwhile meanwhile) {
+#pragma unroll
+  for (float& each : sum[0]) each = 0;
   for (int begin = 0; begin < k_tiles; begin += interval) {
     const int length = min(interval, k_tiles - begin);
-    gemm::multiply_k_tiles(part, ring, read, rows, length);
+    __builtin_assume(length > 0);
+    float part[1][count];
+    ptx::leave_accumulators_undefined(part);
+    gemm::multiply_k_tiles(part, ring, read, rows, length, meanwhile);
     if constexpr (broken != Break::promote_in_flight) {
       gemm::finish_k_tiles(part, ring, read, length);
     } else {
@@ -119,33 +126,65 @@ __device__ void multiply_promoted(float (&sum)[1][count], const Ring& ring, gemm
 
 // ---- The epilogue. Where a thread's elements lie: gemm::accumulator_row().
 
-/// Z of some columns of the sums, 0 outside D, and the larger of `amax` and all |Z|.
-template <Break broken, std::size_t count>
-__device__ float scale_sums(float (&z)[count], const float* sum, const ScaledProblem& p, int row,
-                            int column, float amax) {
-  const auto row_scale = [&](int half) {
-    const int own = row + gemm::accumulator_row() + 8 * half;
-    if (broken == Break::amax_of_padding) return p.alpha * p.scale_a.at(own);
-    return own < p.m ? p.alpha * p.scale_a.at(own) : 0;
-  };
-  const bool swapped = broken == Break::other_row;
-  const float scale_a[2] = {row_scale(swapped), row_scale(!swapped)};
+/// A thread's factors for a tile, loaded beside its first products and used behind the last.
+template <int tile_n>
+struct Factors {
+  float row[2];  ///< A's, of the thread's two rows
+  /// B's of two columns a chunk, which a lane keeps for all lanes of its warp. If all columns have
+  /// the same, these are it.
+  float column[tile_n / 64][2];
+};
+
+/// The factors of a tile's rows from `row` on and its columns from `column` on; outside D, any.
+template <Break broken, int tile_n>
+__device__ Factors<tile_n> load_factors(const ScaledProblem& p, int row, int column) {
+  Factors<tile_n> factors;
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(count / 2); ++i) {
-    const int own = column + gemm::accumulator_column() + i / 2 * 8 + i % 2;
-    const float scale_b = own < p.n ? p.scale_b.at(own) : 0;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int at = i / 2 * 4 + half * 2 + i % 2;
-      z[at] = scale_a[half] * scale_b * sum[at];
-    }
+  for (int half = 0; half < 2; ++half) {
+    const int own =
+        row + gemm::accumulator_row() + 8 * (broken == Break::other_row ? 1 - half : half);
+    factors.row[half] = p.scale_a.at(broken == Break::amax_of_padding ? own : min(own, p.m - 1));
   }
-  if (p.beta != 0) gemm::add_c(z, p, row, column);
-  // The copy engine filled in zeros; but times an infinity of B, a zero is NaN.
-  const bool overhangs = row + 64 > p.m || column + static_cast<int>(2 * count) > p.n;
-  if (overhangs && broken != Break::amax_of_padding) gemm::clear_outside(z, p, row, column);
 #pragma unroll
-  for (const float value : z) amax = ptx::max_or_nan(amax, fabsf(value));
+  for (int i = 0; i < tile_n / 32; ++i) {
+    const int own = column + i / 2 * 64 + threadIdx.x % 32 * 2 + i % 2;
+    factors.column[i / 2][i % 2] = p.scale_b.at(min(own, p.n - 1));
+  }
+  return factors;
+}
+
+/// Makes Z of the sums, for D from (row, column) on, 0 outside D. Returns the larger of `amax` and
+/// all |Z|.
+template <Break broken, int tile_n>
+__device__ float make_z(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
+                        const ScaledProblem& p, int row, int column, float amax) {
+  const bool by_column = p.scale_b.step != 0;
+  float row_factor[2] = {p.alpha * factors.row[0], p.alpha * factors.row[1]};
+  if (!by_column) {
+    for (float& factor : row_factor) factor *= factors.column[0][0];
+  }
+  // The copy engine filled in zeros; but times an infinity of B, a zero is NaN.
+  const bool overhangs =
+      broken != Break::amax_of_padding && (row + 64 > p.m || column + tile_n > p.n);
+  if (!by_column && p.beta == 0 && !overhangs) {  // straight on: there is little to do
+    gemm::scale_rows(z, row_factor);
+    return gemm::max_magnitude(z, amax);
+  }
+  gemm::for_each_chunk(z, [&](float(&chunk)[32], int c) {
+    if (by_column) {
+      float own[2] = {};
+#pragma unroll
+      for (int candidate = 0; candidate < tile_n / 64; ++candidate) {
+        for (int i = 0; i < 2; ++i) own[i] = c == candidate ? factors.column[candidate][i] : own[i];
+      }
+      gemm::scale_chunk(chunk, row_factor, own);
+    } else {
+      gemm::scale_rows(chunk, row_factor);
+    }
+    if (p.beta != 0) gemm::add_c(chunk, p, row, column + 64 * c);
+    if (overhangs) gemm::clear_outside(chunk, p, row, column + 64 * c);
+    amax = gemm::max_magnitude(chunk, amax);
+  });
   return amax;
 }
 
@@ -165,24 +204,6 @@ __device__ float block_amax(const float* z, int half) {
   return fminf(amax, FLT_MAX);
 }
 
-/// The factor of a block; the least normal number is its least, so that it can be divided by.
-__device__ inline float block_factor(float amax, float largest, BlockScales blocks) {
-  const float factor = fmaxf(amax * (1 / largest), FLT_MIN);
-  if (blocks == BlockScales::fp32_128) return factor;
-  return __uint_as_float((__float_as_uint(factor) + 0x7FFFFF) & 0x7F800000);  // rounded up
-}
-
-/// Stores the factor of the block of D at (row, column), if it lies in D.
-__device__ inline void store_factor(const ScaledProblem& p, int row, int column, float factor) {
-  if (row >= p.m || column >= p.n) return;
-  if (p.blocks == BlockScales::ue8m0_32) {
-    static_cast<std::uint8_t*>(p.block_factors)[row * p.block_pitch + column / 32] =
-        __float_as_uint(factor) >> 23;
-  } else {
-    static_cast<float*>(p.block_factors)[row * p.block_pitch + column / 128] = factor;
-  }
-}
-
 /// What z is multiplied by before it is rounded: by row half, and by 32 columns of a chunk.
 using Multipliers = float[2][2];
 
@@ -200,54 +221,40 @@ __device__ void scale_blocks(Multipliers& multiplier, const float* z, const Scal
         continue;
       }
       const float factor =
-          block_factor(block_amax<broken, width>(z + 16 * part, half), largest, blocks);
+          gemm::block_factor(block_amax<broken, width>(z + 16 * part, half), largest, blocks);
       multiplier[half][part] = __fdividef(1, factor);
       if (threadIdx.x % 4 == 0) {
-        store_factor(p, row + gemm::accumulator_row() + 8 * half, column + 32 * part, factor);
+        gemm::store_factor(p, row + gemm::accumulator_row() + 8 * half, column + 32 * part, factor);
       }
     }
   }
 }
 
-/// Rounds and stores some columns of Z, chunk by chunk. `turn` counts those that went through
-/// `staging`.
-template <Break broken, Output output, std::size_t count>
-__device__ void store_z(const float (&z)[count], const ScaledProblem& p, const CUtensorMap& map_d,
-                        unsigned char* staging, int barrier, unsigned& turn, int row, int column) {
-  constexpr float largest = output == Output::e4m3 ? 448 : 57344;
-  const bool is_leader = threadIdx.x % 128 == 0;
+/// Rounds Z into `tile`, chunk by chunk.
+template <Break broken, int tile_n>
+__device__ void round_z(Tile<tile_n>& tile, const float (&z)[tile_n / 2], const ScaledProblem& p,
+                        int row, int column) {
+  if (p.output == Output::bf16) {
+#pragma unroll
+    for (int c = 0; c < tile_n / 64; ++c) gemm::pack_chunk_bf16(tile.chunk(c), z + 32 * c);
+    return;
+  }
+  const float largest = p.output == Output::e4m3 ? 448 : 57344;
   Multipliers multiplier = {{p.scale_d, p.scale_d}, {p.scale_d, p.scale_d}};
 #pragma unroll
-  for (int c = 0; c < static_cast<int>(count / 32); ++c) {
+  for (int c = 0; c < tile_n / 64; ++c) {
     const float* const own = z + 32 * c;
-    const int chunk_column = column + chunk_columns * c;
-    if constexpr (output != Output::bf16) {
-      if (p.blocks == BlockScales::ue8m0_32) {
-        scale_blocks<broken, BlockScales::ue8m0_32>(multiplier, own, p, row, chunk_column, largest);
-      } else if (p.blocks == BlockScales::fp32_128 && c % 2 == 0 && count % 64 == 0) {
-        scale_blocks<broken, BlockScales::fp32_128>(multiplier, own, p, row, chunk_column, largest);
-      }
+    if (p.blocks == BlockScales::ue8m0_32) {
+      scale_blocks<broken, BlockScales::ue8m0_32>(multiplier, own, p, row, column + 64 * c,
+                                                  largest);
+    } else if (p.blocks == BlockScales::fp32_128 && c % 2 == 0 && tile_n % 128 == 0) {
+      scale_blocks<broken, BlockScales::fp32_128>(multiplier, own, p, row, column + 64 * c,
+                                                  largest);
     }
-    std::uint32_t pair[16];
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const float factor = output == Output::bf16 ? 1 : multiplier[i % 2][i / 8];
-      pair[i] = gemm::pack<output>(factor * own[2 * i], factor * own[2 * i + 1]);
-    }
-    // The copy engine would write up to 15 bytes behind a row of D (gemm::overhangs_a_unit).
-    if (p.n % (16 / gemm::output_bytes(output)) != 0 && chunk_column + chunk_columns > p.n) {
-      gemm::store_chunk_pairs<output>(pair, p, row, chunk_column);
-      continue;
-    }
-    unsigned char* const chunk = staging + turn++ % 2 * chunk_bytes;
-    if (is_leader) ptx::bulk_wait_read<1>();  // the store before the last one has read this chunk
-    ptx::named_barrier_sync(barrier, 128);
-    gemm::write_chunk_pairs<output>(chunk, pair);
-    ptx::fence_proxy_async();
-    ptx::named_barrier_sync(barrier, 128);
-    if (is_leader) {
-      ptx::tma_store_2d(map_d, chunk_column, row, chunk);
-      ptx::bulk_commit();
+    if (p.output == Output::e4m3) {
+      gemm::pack_chunk_fp8<Fp8::e4m3>(tile.chunk(c), own, multiplier);
+    } else {
+      gemm::pack_chunk_fp8<Fp8::e5m2>(tile.chunk(c), own, multiplier);
     }
   }
 }
@@ -263,7 +270,9 @@ __global__ void __launch_bounds__(threads, 1)
   __shared__ ptx::Mbarrier empty[Ring::stages];
 
   const Ring ring{shared, full, empty};
-  const int k_tiles = (p.k + Ring::Operands::tile_k - 1) / Ring::Operands::tile_k;
+  // Of K = 0 there is one k-tile, behind the last column: the copy engine fills in zeros.
+  const int k_tiles = max(1, (p.k + Ring::Operands::tile_k - 1) / Ring::Operands::tile_k);
+  __builtin_assume(k_tiles > 0);
   if (threadIdx.x == 0) {
     ring.init(4 * consumers);
     ptx::fence_mbarrier_init();
@@ -271,63 +280,78 @@ __global__ void __launch_bounds__(threads, 1)
   __syncthreads();
 
   const auto for_each_tile = [&](auto function) {
-    for (int index = blockIdx.x; index < order.tiles(); index += gridDim.x) {
-      const TilePosition at = order.at(index);
-      function(at.row * tile_m, at.column * tile_n, index);
-    }
+    for (int index = blockIdx.x; index < order.tiles(); index += gridDim.x) function(index);
   };
 
-  if (threadIdx.x < 128) {
+  // A shuffle tells the compiler that all lanes have the same: what follows from it, descriptors
+  // and addresses, is then computed once a warp.
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (warpgroup == 0) {
     ptx::registers_decrease<registers.producer>();
     if (threadIdx.x != 0) return;
     gemm::Track<traced> track(timeline, 0, true);
     gemm::RingState write;
-    for_each_tile([&](int row, int column, int index) {
+    for_each_tile([&](int index) {
       const auto begin = track.now();
-      gemm::load_k_tiles(ring, write, map_a, map_b, row, column, KTiles{0, k_tiles});
+      const TilePosition at = order.at(index);
+      gemm::load_k_tiles(ring, write, map_a, map_b, at.row * tile_m, at.column * tile_n,
+                         KTiles{p.k == 0, k_tiles});
       track.record(Span::load, index, begin);
     });
   } else {
     ptx::registers_increase<registers.consumer>();
-    constexpr int columns = tile_n % 128 == 0 ? 128 : 64;  // whose Z is held at a time
-    const int consumer = threadIdx.x / 128 - 1;
-    unsigned char* const staging = shared + Ring::bytes + consumer * staging_bytes;
+    // Twice the sums leave no registers for a tile that waits.
+    constexpr bool deferred = !promoted || tile_n == 128;
+    const int consumer = warpgroup - 1;
+    unsigned char* const staging = shared + Ring::bytes + consumer * Tile<tile_n>::staging_bytes;
     gemm::Track<traced> track(timeline, 1 + consumer, threadIdx.x % 128 == 0);
     gemm::RingState read;
-    unsigned turn = 0;
+    Tile<tile_n> tile;
     float amax = 0;
+    const auto store_next = [&] { tile.store_next(p, map_d, staging); };
 
-    for_each_tile([&](int row, int column, int index) {
+    for_each_tile([&](int index) {
       auto begin = track.now();
-      float sum[1][tile_n / 2] = {};
+      // What runs beside the products. Where a tile lies need not be known before they begin.
+      int row = 0, column = 0;
+      Factors<tile_n> factors;
+      bool is_placed = false;
+      const auto meanwhile = [&] {
+        const bool is_first = !is_placed;
+        is_placed = true;
+        if (is_first) {
+          const TilePosition at = order.at(index);
+          row = at.row * tile_m + 64 * consumer;
+          column = at.column * tile_n;
+          factors = load_factors<broken, tile_n>(p, row, column);
+        } else if (deferred && tile.waits()) {
+          store_next();
+        }
+      };
+      float sum[1][tile_n / 2];
       if constexpr (promoted) {
-        multiply_promoted<broken>(sum, ring, read, 64 * consumer, k_tiles, interval);
+        multiply_promoted<broken>(sum, ring, read, 64 * consumer, k_tiles, interval, meanwhile);
       } else {
-        gemm::multiply_k_tiles(sum, ring, read, 64 * consumer, k_tiles);
+        ptx::leave_accumulators_undefined(sum);
+        gemm::multiply_k_tiles(sum, ring, read, 64 * consumer, k_tiles, meanwhile);
         gemm::finish_k_tiles(sum, ring, read, k_tiles);
       }
       track.record(Span::multiply, index, begin);
 
       begin = track.now();
-      const int own = row + 64 * consumer;
-#pragma unroll
-      for (int first = 0; first < tile_n; first += columns) {
-        float z[columns / 2];
-        amax = scale_sums<broken>(z, sum[0] + first / 2, p, own, column + first, amax);
-        const auto store = [&]<Output output>() {
-          store_z<broken, output>(z, p, map_d, staging, 1 + consumer, turn, own, column + first);
-        };
-        if (p.output == Output::bf16) store.template operator()<Output::bf16>();
-        if (p.output == Output::e4m3) store.template operator()<Output::e4m3>();
-        if (p.output == Output::e5m2) store.template operator()<Output::e5m2>();
-      }
+      while (deferred && tile.waits()) store_next();  // K has fewer k-tiles than a tile has chunks
+      tile.begin(row, column);
+      amax = make_z<broken>(sum[0], factors, p, row, column, amax);
+      round_z<broken>(tile, sum[0], p, row, column);
+      if constexpr (!deferred) tile.store_all(p, map_d, staging);
       track.record(Span::epilogue, index, begin);
     });
+    while (deferred && tile.waits()) store_next();  // there is no next tile
     if (broken == Break::amax_of_output) amax *= p.scale_d;
     // As integers, magnitudes order like floats, and NaN is above them all.
     const std::uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(amax));
     if (threadIdx.x % 32 == 0) atomicMax(p.amax, bits);
-    if (threadIdx.x % 128 == 0) ptx::bulk_wait_read<0>();
+    gemm::finish_warp_stores();
   }
 }
 
@@ -342,79 +366,93 @@ int tile_n_of(const harness::Selection& selection) {
   return selection.text("blocks") == "1x128" ? 128 : 192;
 }
 
-template <Fp8 A, Fp8 B, int tile_n, bool promoted>
-constexpr Kernel right_kernel = gemm_fp8<A, B, tile_n, promoted, Break::none, false>;
+/// A kernel, and what chooses it.
+struct Variant {
+  Fp8 type_a, type_b;
+  int tile_n;
+  bool promoted, traced;
+  harness::Break broken;  ///< without a name for a right kernel
+  Kernel kernel;
+};
 
-/// The kernels of --tile auto.
-template <Fp8 A, Fp8 B>
-Kernel kernel_of(int tile_n, bool promoted) {
-  if (!promoted) return right_kernel<A, B, 256, false>;
-  return tile_n == 128 ? right_kernel<A, B, 128, true> : right_kernel<A, B, 192, true>;
+template <Fp8 A, Fp8 B, int tile_n, bool promoted, Break broken = Break::none, bool traced = false>
+Variant variant(std::string name = "", std::string breaks = "") {
+  return {A,
+          B,
+          tile_n,
+          promoted,
+          traced,
+          {std::move(name), std::move(breaks)},
+          gemm_fp8<A, B, tile_n, promoted, broken, traced>};
 }
 
-/// The others, of e4m3 times e4m3.
-Kernel e4m3_kernel_of(int tile_n, bool promoted) {
-  constexpr Fp8 e4m3 = Fp8::e4m3;
-  if (promoted && tile_n == 256) return right_kernel<e4m3, e4m3, 256, true>;
-  if (!promoted && tile_n == 192) return right_kernel<e4m3, e4m3, 192, false>;
-  if (!promoted && tile_n == 128) return right_kernel<e4m3, e4m3, 128, false>;
-  return kernel_of<e4m3, e4m3>(tile_n, promoted);
+template <int tile_n, bool promoted, Break broken = Break::none, bool traced = false>
+Variant e4m3_variant(std::string name = "", std::string breaks = "") {
+  return variant<Fp8::e4m3, Fp8::e4m3, tile_n, promoted, broken, traced>(name, breaks);
 }
 
-template <Break broken, bool promoted, bool traced = false>
-constexpr Kernel e4m3_kernel =
-    gemm_fp8<Fp8::e4m3, Fp8::e4m3, promoted ? 192 : 256, promoted, broken, traced>;
+/// Every combination of types with --tile auto, every tile of e4m3 times e4m3, and what is broken.
+std::vector<Variant> variants() {
+  std::vector<Variant> list = {
+      e4m3_variant<256, true>(),
+      e4m3_variant<192, false>(),
+      e4m3_variant<128, false>(),
+      e4m3_variant<256, false, Break::none, true>(),
+      e4m3_variant<192, true, Break::none, true>(),
+      e4m3_variant<192, true, Break::promote_in_flight>(
+          "promote-in-flight", "adds the sums of the tensor cores without having waited for them"),
+      e4m3_variant<192, true, Break::added_twice>(
+          "added-twice", "adds twice the sums of all intervals but the first"),
+      e4m3_variant<256, false, Break::wide_step>(
+          "wide-step",
+          "goes through a k-tile in steps of 64 bytes, as if 32 elements of fp8 were as long as of "
+          "bf16"),
+      e4m3_variant<256, false, Break::other_row>(
+          "other-row", "scales each row by the factor of the one 8 above or below"),
+      e4m3_variant<256, false, Break::amax_of_output>(
+          "amax-of-output", "takes the amax of what is stored, scale_d included"),
+      e4m3_variant<256, false, Break::amax_of_padding>("amax-of-padding",
+                                                       "takes what lies outside D into the amax"),
+      e4m3_variant<256, false, Break::lane_blocks>(
+          "lane-blocks", "takes a lane's own eighth of a block for the block")};
+  const auto add = [&]<Fp8 A, Fp8 B>() {
+    list.push_back(variant<A, B, 256, false>());
+    list.push_back(variant<A, B, 192, true>());
+    list.push_back(variant<A, B, 128, true>());
+  };
+  add.operator()<Fp8::e4m3, Fp8::e4m3>();
+  add.operator()<Fp8::e4m3, Fp8::e5m2>();
+  add.operator()<Fp8::e5m2, Fp8::e4m3>();
+  add.operator()<Fp8::e5m2, Fp8::e5m2>();
+  return list;
+}
 
-/// A broken or the traced kernel; null if neither is asked for.
-Kernel special_kernel(const harness::Selection& selection, bool promoted) {
-  const std::string& broken = selection.broken();
-  if (broken == "promote-in-flight") return e4m3_kernel<Break::promote_in_flight, true>;
-  if (broken == "added-twice") return e4m3_kernel<Break::added_twice, true>;
-  if (broken == "wide-step") return e4m3_kernel<Break::wide_step, false>;
-  if (broken == "other-row") return e4m3_kernel<Break::other_row, false>;
-  if (broken == "amax-of-output") return e4m3_kernel<Break::amax_of_output, false>;
-  if (broken == "amax-of-padding") return e4m3_kernel<Break::amax_of_padding, false>;
-  if (broken == "lane-blocks") return e4m3_kernel<Break::lane_blocks, false>;
-  if (!selection.traced()) return nullptr;
-  return promoted ? e4m3_kernel<Break::none, true, true> : e4m3_kernel<Break::none, false, true>;
+std::vector<harness::Break> breaks() {
+  std::vector<harness::Break> list;
+  for (const Variant& each : variants()) {
+    if (!each.broken.name.empty()) list.push_back(each.broken);
+  }
+  return list;
 }
 
 Kernel kernel_for(const ScaledProblem& p, const harness::Selection& selection) {
   const int tile_n = tile_n_of(selection);
   const bool promoted = selection.text("promote") != "never";
-  const bool both_e4m3 = p.type_a == Fp8::e4m3 && p.type_b == Fp8::e4m3;
   if (p.blocks == BlockScales::fp32_128 && tile_n == 192) {
     throw harness::UsageError(
         "--blocks 1x128 needs tiles of whole blocks: take --tile 128x128 or 128x256.");
   }
-  if (const Kernel special = special_kernel(selection, promoted)) {
-    if (!both_e4m3 || selection.text("tile") != "auto") {
-      throw harness::UsageError("--break and --trace run with e4m3 times e4m3 and --tile auto.");
+  for (const Variant& each : variants()) {
+    if (each.type_a == p.type_a && each.type_b == p.type_b && each.tile_n == tile_n &&
+        each.promoted == promoted && each.traced == selection.traced() &&
+        each.broken.name == selection.broken()) {
+      return each.kernel;
     }
-    return special;
   }
-  if (both_e4m3) return e4m3_kernel_of(tile_n, promoted);
-  if (selection.text("tile") != "auto") {
-    throw harness::UsageError("--tile is for e4m3 times e4m3; other types take auto.");
-  }
-  if (p.type_a == Fp8::e4m3) return kernel_of<Fp8::e4m3, Fp8::e5m2>(tile_n, promoted);
-  if (p.type_b == Fp8::e4m3) return kernel_of<Fp8::e5m2, Fp8::e4m3>(tile_n, promoted);
-  return kernel_of<Fp8::e5m2, Fp8::e5m2>(tile_n, promoted);
-}
-
-/// The tensor map of A or B, in k-tiles; for k = 0 it shows a column that nobody reads.
-CUtensorMap operand_map(device::Device& device, const char* name, const std::uint8_t* matrix,
-                        int rows, int k, std::int64_t pitch, int box_rows) {
-  return device.encode(device::matrix_map(name, device::ElementType::u8, matrix, rows,
-                                          std::max(k, 1), pitch, box_rows, gemm::row_bytes,
-                                          device::Swizzle::b128));
-}
-
-CUtensorMap output_map(device::Device& device, const ScaledProblem& p) {
-  const bool is_bf16 = p.output == Output::bf16;
-  return device.encode(device::matrix_map(
-      "D", is_bf16 ? device::ElementType::bf16 : device::ElementType::u8, p.d, p.m, p.n, p.ldd, 64,
-      chunk_columns, is_bf16 ? device::Swizzle::b128 : device::Swizzle::b64));
+  throw harness::UsageError(
+      "There is no kernel for these flags together: --tile, --break and --trace run with e4m3 "
+      "times e4m3, --break and --trace with --tile auto, and --break promote-in-flight and "
+      "added-twice with --promote, the others without.");
 }
 
 harness::Launch prepare(device::Device& device, const ScaledProblem& p,
@@ -427,9 +465,9 @@ harness::Launch prepare(device::Device& device, const ScaledProblem& p,
                                   .block = {threads},
                                   .shared_bytes = static_cast<std::size_t>(shared_bytes(tile_n))};
   const Kernel kernel = kernel_for(p, selection);
-  const CUtensorMap map_a = operand_map(device, "A", p.a, p.m, p.k, p.lda, tile_m);
-  const CUtensorMap map_b = operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile_n);
-  const CUtensorMap map_d = output_map(device, p);
+  const CUtensorMap map_a = gemm::operand_map(device, "A", p.a, p.m, p.k, p.lda, tile_m);
+  const CUtensorMap map_b = gemm::operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile_n);
+  const CUtensorMap map_d = gemm::output_map(device, p);
   const std::string& promote = selection.text("promote");
   const int interval = promote == "never" ? 0 : selection.number("promote");
   const gemm::Timeline timeline = selection.timeline();
@@ -455,16 +493,7 @@ int main(int argc, char** argv) {
       .pitch_multiple = harness::fp8_pitch_multiple,
       .likely_wait = "`full` or `empty` of the ring",
       .knobs = knobs,
-      .breaks = {{"promote-in-flight",
-                  "adds the sums of the tensor cores without having waited for them"},
-                 {"added-twice", "adds twice the sums of all intervals but the first"},
-                 {"wide-step",
-                  "goes through a k-tile in steps of 64 bytes, as if 32 elements of "
-                  "fp8 were as long as of bf16"},
-                 {"other-row", "scales each row by the factor of the one 8 above or below"},
-                 {"amax-of-output", "takes the amax of what is stored, scale_d included"},
-                 {"amax-of-padding", "takes what lies outside D into the amax"},
-                 {"lane-blocks", "takes a lane's own eighth of a block for the block"}},
+      .breaks = breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
       .tile =
           [](const harness::Selection& selection) {

@@ -33,6 +33,20 @@ void set_vector_scales(CublasLtOperation& operation) {
 #endif
 }
 
+/// What the library has of `problem`: factors for rows only of both operands, and only if D is
+/// bf16; an e5m2 D only if an operand is of that type.
+gemm::ScaledProblem nearest_product(gemm::ScaledProblem problem) {
+  const bool has_vectors = problem.scale_a.step == 1 && problem.scale_b.step == 1;
+  if (!has_vectors || problem.output != gemm::Output::bf16) {
+    problem.scale_a.step = 0;
+    problem.scale_b.step = 0;
+  }
+  if (problem.output == gemm::Output::e5m2 && problem.type_a == problem.type_b) {
+    problem.output = gemm::Output::bf16;
+  }
+  return problem;
+}
+
 /// As in baseline.cc, B comes first: a row-major matrix is the column-major transpose of itself.
 class Fp8Matmul {
  public:
@@ -49,7 +63,7 @@ class Fp8Matmul {
     operation_.set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{!precise});
     operation_.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scale_b.values);
     operation_.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.scale_a.values);
-    if (p.scale_a.step == 1 && p.scale_b.step == 1) set_vector_scales(operation_);
+    if (p.scale_a.step == 1) set_vector_scales(operation_);
     if (p.output != gemm::Output::bf16) {
       device.copy_to_device(scale_d_.address(), &p.scale_d, sizeof(p.scale_d));
       operation_.set(CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, scale_d_.address());
@@ -83,10 +97,17 @@ class Fp8Matmul {
 };
 
 std::string contender_name(const gemm::ScaledProblem& problem, bool precise) {
-  const bool is_mixed = problem.scale_a.step != problem.scale_b.step;
-  return std::string("cublasLtMatmul, ") + (precise ? "precise" : "fast") + " accumulation" +
-         (is_mixed ? ", one scale for each of A and B" : "") +
-         (problem.blocks != gemm::BlockScales::none ? ", no block scales" : "");
+  const gemm::ScaledProblem nearest = nearest_product(problem);
+  const bool has_vector = problem.scale_a.step == 1 || problem.scale_b.step == 1;
+  std::string name =
+      std::string("cublasLtMatmul, ") + (precise ? "precise" : "fast") + " accumulation";
+  if (has_vector && nearest.scale_a.step == 0) {
+    name += ", one scale for each of A and B";
+    if (problem.scale_a.step == problem.scale_b.step) name += " (it has no others for such a D)";
+  }
+  if (nearest.output != problem.output) name += ", D in bf16 (it has no such D)";
+  if (problem.blocks != gemm::BlockScales::none) name += ", no block scales";
+  return name;
 }
 
 }  // namespace
@@ -100,7 +121,8 @@ std::vector<Contender> fp8_library_contenders(device::Device& device,
         "verify it alone with --check-only.");
   }
   const auto add = [&](std::vector<Contender>& contenders, bool is_precise, int most) {
-    const auto matmul = std::make_shared<Fp8Matmul>(device, problem, is_precise, most);
+    const auto matmul =
+        std::make_shared<Fp8Matmul>(device, nearest_product(problem), is_precise, most);
     for (std::size_t i = 0; i < matmul->algorithms(); ++i) {
       contenders.push_back({contender_name(problem, is_precise) +
                                 (most > 1 ? ", heuristic " + std::to_string(i + 1) : ""),

@@ -15,8 +15,10 @@ namespace harness {
 /// for comes first, then the other; with Baseline::best there are up to eight algorithms of the
 /// former instead.
 ///
-/// The library has either one scale for A and one for B, or one for each row of both; of a mixture
-/// it gets the first of each. It computes no block scales: an fp8 D of it is rounded with scale_d.
+/// The library has either one scale for A and one for B, or, with a D in bf16, one for each row of
+/// both; elsewhere it gets the first of each. Of e4m3 times e4m3 it has no e5m2 D, and computes one
+/// in bf16. It computes no block scales: an fp8 D of it is rounded with scale_d. Where it computes
+/// something else than the lesson, the contender's name says so.
 /// Throws device::Failure for e5m2 times e5m2, which it doesn't have. CUDA back end only.
 std::vector<Contender> fp8_library_contenders(device::Device& device,
                                               const gemm::ScaledProblem& problem, bool precise,

@@ -27,6 +27,16 @@ __device__ inline void hold_accumulators(float (&accumulators)[blocks][count]) {
   }
 }
 
+/// Leaves the accumulators without a value, for a first wgmma that overwrites them. To C++ it reads
+/// what it overwrites, and that would have to be something: so it costs no zeros.
+template <std::size_t blocks, std::size_t count>
+__device__ inline void leave_accumulators_undefined(float (&accumulators)[blocks][count]) {
+#pragma unroll
+  for (std::size_t i = 0; i < blocks * count; ++i) {
+    asm volatile("" : "=f"(accumulators[i / count][i % count]));
+  }
+}
+
 /// Orders this warpgroup's accesses to its accumulators (blocks of 64 rows x registers) before the
 /// wgmmas that follow. Needed before the first one, and again whenever accumulators were touched by
 /// anything but a wgmma. 9.7.15.7.1
