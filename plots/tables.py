@@ -9,7 +9,7 @@ A table stands between two lines of its own:
 `ceilings` lesson 00's figures.
 `init=` (default normal) and `protocol=` (default interleaved) choose the runs. `across=KNOB` gives a
 lesson's table a column for each value of that knob; `least=` leaves out rows with fewer values than
-that (default 2).
+that (default 2). `across=shape` gives it a column for each problem size.
 """
 
 import collections
@@ -116,6 +116,8 @@ def _table(where, page, marker, loaded):
         grouped = [run for run in grouped if run.lesson == int(name[-2:])]
         if grouped and not options["across"]:
             sources, make = grouped, _grouped
+        elif options["across"] == "shape":
+            make = _across_shapes
         elif options["across"]:
             if not options["least"].isdecimal():
                 raise results.BadResults(f"{where}: least={options['least']} is no number")
@@ -256,6 +258,27 @@ def _across(knob, least, runs, _):
         head, body, text_columns = head[:1] + head[2:], [row[:1] + row[2:] for row in body], 1
     remarks = ["TFLOP/s, in brackets the share of cuBLAS's speed"]
     return _markdown(head, body, text_columns), remarks
+
+
+def _across_shapes(runs, _):
+    """A row a setting, in the order of the measurement, and a column a shape."""
+    rows = collections.defaultdict(dict)
+    for run in runs:
+        rows[tuple(_setting_items(run))][run.problem.shape] = run
+    common = set.intersection(*map(set, rows))
+    shapes = sorted({run.problem.shape for run in runs}, key=results.work)
+    body = []
+    for items, cells in rows.items():
+        setting = ", ".join(f"{name} {value}" for name, value in items if (name, value) not in common)
+        texts = (
+            f"{results.three_digits(1000 * run.timed.ms)} ({results.percent(run.share)})"
+            if run
+            else _NOTHING
+            for run in map(cells.get, shapes)
+        )
+        body.append([setting or _NOTHING, *texts])
+    head = ["setting", *map(results.shape_label, shapes)]
+    return _markdown(head, body, text_columns=1), ["times in µs, in brackets the share of cuBLAS's speed"]
 
 
 def _ceilings(rooflines, _):

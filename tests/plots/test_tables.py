@@ -184,6 +184,27 @@ class Tables(ProgramTest):
         self.assertEqual(table[0], "| M×N×K | swizzle 4 | swizzle 8 | swizzle 16 |")
         self.assertEqual(len(table), 5)
 
+    def test_across_shapes(self):
+        def run(bias, shape, ms):
+            knobs = {"bias": bias, "output": "bf16"}
+            return gemm(9, "persistent", shape, ms=ms, library_ms=0.2, knobs=knobs)
+
+        table = self.make(
+            "lesson09 across=shape",
+            run("row", (4096, 4096, 4096), 0.25), run("none", (4096, 4096, 4096), 0.2),
+            run("row", (4096, 4096, 512), 0.0401),
+        )  # fmt: skip
+        self.assertEqual(
+            table[:-2],
+            [
+                "| setting | 4096×4096×512 | 4096³ |",
+                "| --- | ---: | ---: |",
+                "| bias row | 40.1 (499 %) | 250 (80 %) |",
+                "| bias none | – | 200 (100 %) |",
+            ],
+        )
+        self.assertIn("Times in µs, in brackets the share of cuBLAS's speed", table[-1])
+
     def test_lesson_caption(self):
         record = gemm()
         record["machine"].update(gpu="NVIDIA H200", commit="0123456789abcdef0123-dirty")
