@@ -12,7 +12,7 @@ class Kernel(NamedTuple):
     name: str  # as tables and survivors.txt have it
     command: tuple  # the program and the flags that choose the instantiation
     ptx: str  # what the program is made of
-    sizes: tuple  # (m, n, k), each run under every schedule until a rule speaks
+    sizes: tuple  # (m, n, k) or --groups, each run under every schedule until a rule speaks
     launches: int = 1  # one after the other; 2 where a launch leaves something to the next
     share: int = 24  # `make test` tries one mutant in so many, and with 0 none
 
@@ -51,6 +51,11 @@ DEFERRED_SIZES = (*TILE_SIZES, (264, 524, 72))
 # pieces, whole tiles on the tape, and a wave of others behind it.
 STREAM_K_SIZES = ((100, 252, 1500), (300, 252, 1000), (264, 524, 800))
 
+# Lesson 12: in each list a CTA has more tiles than the queue has slots. With beta 1 C is read; tails
+# of M, N and K, and an N that is no multiple of 8. Then K = 0, where no wgmma orders the lanes of a
+# warp, groups without elements, and groups of other K.
+GROUP_LISTS = ("300x260x264*6", "100x300x0*12,0x128x64,65x263x136*6")
+
 KERNELS = (
     lesson(0, [(0, 0, 0)], width="64"),  # has problems of its own
     lesson(2, [(72, 72, 200)], tile="64x64"),
@@ -69,6 +74,7 @@ KERNELS = (
     lesson(10, TILE_SIZES, share=0, cluster="4x1", release="cluster", beta="1"),
     lesson(11, STREAM_K_SIZES, 2, share=144, split="hybrid", beta="1"),
     lesson(11, STREAM_K_SIZES, 2, share=0, split="hybrid", fixup="atomic", beta="1"),
+    lesson(12, GROUP_LISTS, share=144, tile="64x256", beta="1"),
     test_kernel("ring<1, 2>", "ring", [(136, 72, 776)]),
     test_kernel("ring<2, 3>", "ring", [(136, 136, 1160)]),
     test_kernel("multicast<2>", "multicast", [(130, 64, 1160)]),

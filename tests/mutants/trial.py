@@ -124,7 +124,10 @@ class Bench:
         )
 
     def _flags(self, size, schedule):
-        yield from (word for pair in zip(("--m", "--n", "--k"), map(str, size)) for word in pair)
+        if isinstance(size, str):
+            yield from ("--groups", size)
+        else:
+            yield from ("--m", str(size[0]), "--n", str(size[1]), "--k", str(size[2]))
         yield from ("--schedule", schedule[0], "--seed", str(schedule[1]))
         if self.kernel.launches > 1:
             yield from ("--soak", str(self.kernel.launches))
