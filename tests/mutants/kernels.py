@@ -56,6 +56,10 @@ STREAM_K_SIZES = ((100, 252, 1500), (300, 252, 1000), (264, 524, 800))
 # warp, groups without elements, and groups of other K.
 GROUP_LISTS = ("300x260x264*6", "100x300x0*12,0x128x64,65x263x136*6")
 
+# Lesson 16: a team of three CTAs with four panels, whose last tiles leave by ordinary stores. Then
+# a team whose CTAs have one or two tiles of a panel, and no k-tiles.
+ROW_SIZES = ((390, 604, 264), (260, 1034, 0))
+
 KERNELS = (
     lesson(0, [(0, 0, 0)], width="64"),  # has problems of its own
     lesson(2, [(72, 72, 200)], tile="64x64"),
@@ -75,6 +79,7 @@ KERNELS = (
     lesson(11, STREAM_K_SIZES, 2, share=144, split="hybrid", beta="1"),
     lesson(11, STREAM_K_SIZES, 2, share=0, split="hybrid", fixup="atomic", beta="1"),
     lesson(12, GROUP_LISTS, share=144, tile="64x256", beta="1"),
+    lesson(16, ROW_SIZES, 2, share=144, mode="softmax"),
     test_kernel("ring<1, 2>", "ring", [(136, 72, 776)]),
     test_kernel("ring<2, 3>", "ring", [(136, 136, 1160)]),
     test_kernel("multicast<2>", "multicast", [(130, 64, 1160)]),
