@@ -88,6 +88,20 @@ class Ptx(unittest.TestCase):
         found = [each for each in ptx.Module(text).instructions() if each.opcode == "bar.sync"]
         self.assertEqual([each.source for each in found], [lines[11].strip()] * 2)
 
+    def test_the_roles_of_a_fused_kernel_are_its_own_file(self):
+        path = pathlib.Path(__file__).parents[2] / ptx._ROLES
+        number, line = next(
+            (number, line)
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            if "fence_mbarrier_init" in line
+        )
+        text = TEXT.replace("/elsewhere/common/ptx/mbarrier.cuh", f"/elsewhere/{ptx._ROLES}")
+        text = text.replace(".loc\t2 20 3", f".loc\t2 {number} 3")
+        found = {each.opcode: each for each in ptx.Module(text).instructions()}
+        self.assertEqual(
+            found["mbarrier.try_wait.parity.shared::cta.b64"].source, line.strip()
+        )
+
     def test_a_checkout_below_a_folder_with_the_name_of_one_of_ours(self):
         line = ptx._source_line("/home/tests/copy/tests/kernels/ring.cu", 2)
         self.assertEqual(line, '#include "tests/kernels/ring.cuh"')

@@ -7,6 +7,8 @@ import re
 from typing import NamedTuple, Optional
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Has the roles of kernels that do nothing else than to call it: as good as the kernel's own file.
+_ROLES = "common/gemm/fused_roles.cuh"
 _ENTRY = re.compile(r"^(?:\.\w+ )*\.entry (\w+)", re.M)
 _BOUNDS = re.compile(r"^\.(?:maxntid|reqntid) ([\d, ]+)", re.M)
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.M)
@@ -83,7 +85,7 @@ class Module:
         passed = set()
         while place and place not in passed:
             file, number, _ = place.split()
-            if file == entry_file:
+            if file == entry_file or _in_repository(self._files.get(int(file), "")) == _ROLES:
                 return _source_line(self._files[int(file)], int(number))
             passed.add(place)
             place = callers.get(place)
@@ -106,6 +108,12 @@ def _split(operands):
     return tuple(part.strip() for part in parts if part.strip())
 
 
+def _in_repository(path):
+    """The path below whatever folder the repository was in, or None."""
+    own = re.fullmatch(r"(?:.*/)?((?:lessons|common|tests)/.*)", path)
+    return own and own[1]
+
+
 def _source_line(path, number):
     lines = _lines(path)
     return lines[number - 1].split("//")[0].strip() if 0 < number <= len(lines) else ""
@@ -114,6 +122,6 @@ def _source_line(path, number):
 @functools.cache
 def _lines(path):
     """Of a file of the repository, wherever that was when the PTX was made; others have none."""
-    own = re.fullmatch(r"(?:.*/)?((?:lessons|common|tests)/.*)", path)
-    file = _ROOT / own[1] if own else None
+    own = _in_repository(path)
+    file = _ROOT / own if own else None
     return file.read_text(encoding="utf-8").splitlines() if file and file.is_file() else []
