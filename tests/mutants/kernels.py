@@ -56,9 +56,17 @@ STREAM_K_SIZES = ((100, 252, 1500), (300, 252, 1000), (264, 524, 800))
 # warp, groups without elements, and groups of other K.
 GROUP_LISTS = ("300x260x264*6", "100x300x0*12,0x128x64,65x263x136*6")
 
+# Lessons 13 and 14: the last chunks of the first size's rows leave by ordinary stores. With the
+# second size, a CTA has so many tiles that each slot of the queue is used again. With C alone, a
+# consumer has four buffers, with two inputs or outputs it has two.
+FUSED_SIZES = ((400, 516, 328), (400, 720, 0))
+
 # Lesson 16: a team of three CTAs with four panels, whose last tiles leave by ordinary stores. Then
 # a team whose CTAs have one or two tiles of a panel, and no k-tiles.
 ROW_SIZES = ((390, 604, 264), (260, 1034, 0))
+
+BACKWARD = {"pass": "backward", "bias": "column", "scalar": "sum", "beta": "1"}
+FORWARD = {"pass": "forward", "bias": "column", "scalar": "amax"}
 
 KERNELS = (
     lesson(0, [(0, 0, 0)], width="64"),  # has problems of its own
@@ -79,7 +87,11 @@ KERNELS = (
     lesson(11, STREAM_K_SIZES, 2, share=144, split="hybrid", beta="1"),
     lesson(11, STREAM_K_SIZES, 2, share=0, split="hybrid", fixup="atomic", beta="1"),
     lesson(12, GROUP_LISTS, share=144, tile="64x256", beta="1"),
+    lesson(13, FUSED_SIZES, share=144, bias="column", beta="1"),
+    lesson(14, FUSED_SIZES, share=144, **BACKWARD),
+    lesson(14, FUSED_SIZES, share=144, **FORWARD),
     lesson(16, ROW_SIZES, 2, share=144, mode="softmax"),
+    lesson(16, ROW_SIZES, 2, share=144, mode="topk", top="4"),
     test_kernel("ring<1, 2>", "ring", [(136, 72, 776)]),
     test_kernel("ring<2, 3>", "ring", [(136, 136, 1160)]),
     test_kernel("multicast<2>", "multicast", [(130, 64, 1160)]),
