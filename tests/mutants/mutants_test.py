@@ -98,9 +98,8 @@ class Ptx(unittest.TestCase):
         text = TEXT.replace("/elsewhere/common/ptx/mbarrier.cuh", f"/elsewhere/{ptx._ROLES}")
         text = text.replace(".loc\t2 20 3", f".loc\t2 {number} 3")
         found = {each.opcode: each for each in ptx.Module(text).instructions()}
-        self.assertEqual(
-            found["mbarrier.try_wait.parity.shared::cta.b64"].source, line.strip()
-        )
+        wait = found["mbarrier.try_wait.parity.shared::cta.b64"]
+        self.assertEqual(wait.source, line.strip())
 
     def test_a_checkout_below_a_folder_with_the_name_of_one_of_ours(self):
         line = ptx._source_line("/home/tests/copy/tests/kernels/ring.cu", 2)
