@@ -191,6 +191,7 @@ plots: setup
 	@$(PYTHON) plots/ladder.py
 	@$(PYTHON) plots/roofline.py
 	@$(PYTHON) plots/two_laps.py
+	@$(PYTHON) plots/epilogues.py
 	@for sweep in stages lag k_sweep sawtooth crossovers; do $(PYTHON) plots/sweeps.py --sweep $$sweep || exit; done
 	@$(PYTHON) plots/promotion.py $(firstword $(wildcard plots/data/nvidia-h200/promotion.jsonl) \
 	    plots/data/emulator/promotion.jsonl)

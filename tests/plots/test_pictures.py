@@ -8,6 +8,7 @@ from matplotlib.text import Text
 
 from records import SAMPLE, ProgramTest, changed, gemm, roofline, text
 
+import epilogues
 import ladder
 import picture
 import results
@@ -256,3 +257,42 @@ class Spread(unittest.TestCase):
 
     def test_nothing(self):
         self.assertEqual(picture.spread([], 10, 0, 100), [])
+
+
+class EpiloguesTest(PictureTest):
+    @staticmethod
+    def run_of(shape, ms, library_ms, beta=0, lesson=13, **knobs):
+        knobs = {"activation": "none", "bias": "column", "residual": "off", "output": "bf16", **knobs}
+        record = gemm(lesson, "fused_epilogue", shape, ms=ms, library_ms=library_ms, knobs=knobs)
+        record["problem"]["beta"] = beta
+        return record
+
+    def records(self):
+        backward = {"activation": "gelu-tanh", "pass": "backward", "scalar": "none", "sums": "ordered"}
+        for shape in ((4096, 4096, 512), (4096, 4096, 4096)):
+            yield self.run_of(shape, 0.2, 0.19, bias="none")
+            yield self.run_of(shape, 0.25, 0.3, activation="gelu")
+            yield self.run_of(shape, 0.22, 0.24, beta=1, bias="none")
+            yield self.run_of(shape, 0.3, 0.9, lesson=14, **backward)
+
+    def test_multiples_of_the_plain_time(self):
+        runs = self.load(*self.records(), self.run_of((64, 64, 64), 0.1, 0.1, activation="relu")).runs
+        panels = epilogues.measured(runs)
+        self.assertEqual(list(panels), [(4096, 4096, 512), (4096, 4096, 4096)])
+        rows = panels[4096, 4096, 512]
+        self.assertEqual(list(rows), ["bias, GELU", "C", "dGELU (tanh), bias gradient"])
+        for row, (own, library) in {"bias, GELU": (1.25, 1.5), "C": (1.1, 1.2)}.items():
+            self.assertAlmostEqual(rows[row][0], own)
+            self.assertAlmostEqual(rows[row][1], library)
+
+    def test_picture(self):
+        runs = self.load(*self.records()).runs
+        fig = epilogues.draw(epilogues.measured(runs), runs)
+        self.assert_tidy(fig)
+        self.assert_holds(fig, "bias, GELU", "4096³", "lesson", "library")
+
+    def test_nothing_to_draw(self):
+        path = self.folder / "plain.json"
+        path.write_text(text(gemm()))
+        done = self.run_program("epilogues.py", path, "-o", self.folder / "out.png")
+        self.assert_refused(done, "there is no plain run of lesson 13")
