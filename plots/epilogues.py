@@ -94,6 +94,8 @@ def draw(panels, runs):
             axes.plot(own, row, "o", color=picture.COLOURS[0], label="lesson" if row == 0 else None)
         axes.axvline(1, color=picture.INK, linewidth=1)
         axes.set_xlim(left=0.9)
+        low, high = axes.get_xlim()
+        axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_yticks(range(len(names)), names if place == 0 else [""] * len(names))
     fig.legend(*fig.axes[0].get_legend_handles_labels(), frameon=False, loc="upper right", ncols=2)
