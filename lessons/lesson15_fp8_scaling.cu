@@ -19,10 +19,8 @@
 //
 // The note: docs/lesson15_fp8_scaling.md
 #include <algorithm>
-#include <cfloat>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "common/gemm/choose_order.h"
@@ -36,7 +34,7 @@
 #include "common/gemm/timeline.cuh"
 #include "common/harness/fp8_experiment.h"
 #include "common/harness/lesson.h"
-#include "common/ptx/convert.cuh"
+#include "common/harness/variants.h"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/registers.cuh"
 
@@ -188,48 +186,6 @@ __device__ float make_z(float (&z)[tile_n / 2], const Factors<tile_n>& factors,
   return amax;
 }
 
-/// The largest |z| of a row, `width` columns from z on; four lanes hold it, and all get the answer.
-/// NaN is left out: it stays in D, and shall not take its neighbours with it.
-template <Break broken, int width>
-__device__ float block_amax(const float* z, int half) {
-  float amax = 0;
-#pragma unroll
-  for (int i = 0; i < width / 4; ++i) {
-    amax = fmaxf(amax, fabsf(z[i / 2 * 4 + half * 2 + i % 2]));
-  }
-  if constexpr (broken != Break::lane_blocks) {
-    amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, 1));
-    amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, 2));
-  }
-  return fminf(amax, FLT_MAX);
-}
-
-/// What z is multiplied by before it is rounded: by row half, and by 32 columns of a chunk.
-using Multipliers = float[2][2];
-
-/// Computes and stores the factors of the blocks in a chunk, or in this one and the next.
-template <Break broken, BlockScales blocks>
-__device__ void scale_blocks(Multipliers& multiplier, const float* z, const ScaledProblem& p,
-                             int row, int column, float largest) {
-  constexpr int width = gemm::block_width(blocks);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      if (part == 1 && width > 32) {
-        multiplier[half][1] = multiplier[half][0];
-        continue;
-      }
-      const float factor =
-          gemm::block_factor(block_amax<broken, width>(z + 16 * part, half), largest, blocks);
-      multiplier[half][part] = __fdividef(1, factor);
-      if (threadIdx.x % 4 == 0) {
-        gemm::store_factor(p, row + gemm::accumulator_row() + 8 * half, column + 32 * part, factor);
-      }
-    }
-  }
-}
-
 /// Rounds Z into `tile`, chunk by chunk.
 template <Break broken, int tile_n>
 __device__ void round_z(Tile<tile_n>& tile, const float (&z)[tile_n / 2], const ScaledProblem& p,
@@ -239,17 +195,18 @@ __device__ void round_z(Tile<tile_n>& tile, const float (&z)[tile_n / 2], const 
     for (int c = 0; c < tile_n / 64; ++c) gemm::pack_chunk_bf16(tile.chunk(c), z + 32 * c);
     return;
   }
+  constexpr bool whole = broken != Break::lane_blocks;
   const float largest = p.output == Output::e4m3 ? 448 : 57344;
-  Multipliers multiplier = {{p.scale_d, p.scale_d}, {p.scale_d, p.scale_d}};
+  gemm::Multipliers multiplier = {{p.scale_d, p.scale_d}, {p.scale_d, p.scale_d}};
 #pragma unroll
   for (int c = 0; c < tile_n / 64; ++c) {
     const float* const own = z + 32 * c;
     if (p.blocks == BlockScales::ue8m0_32) {
-      scale_blocks<broken, BlockScales::ue8m0_32>(multiplier, own, p, row, column + 64 * c,
-                                                  largest);
+      gemm::scale_blocks<whole, BlockScales::ue8m0_32>(multiplier, own, p, row, column + 64 * c,
+                                                       largest);
     } else if (p.blocks == BlockScales::fp32_128 && c % 2 == 0 && tile_n % 128 == 0) {
-      scale_blocks<broken, BlockScales::fp32_128>(multiplier, own, p, row, column + 64 * c,
-                                                  largest);
+      gemm::scale_blocks<whole, BlockScales::fp32_128>(multiplier, own, p, row, column + 64 * c,
+                                                       largest);
     }
     if (p.output == Output::e4m3) {
       gemm::pack_chunk_fp8<Fp8::e4m3>(tile.chunk(c), own, multiplier);
@@ -355,130 +312,102 @@ __global__ void __launch_bounds__(threads, 1)
   }
 }
 
-using Kernel = void (*)(CUtensorMap, CUtensorMap, CUtensorMap, ScaledProblem, TileOrder, int,
-                        gemm::Timeline);
+// ---- The host.
 
-/// Columns of a tile: as many as the registers hold, once the sums or twice.
-int tile_n_of(const harness::Selection& selection) {
-  const std::string& tile = selection.text("tile");
-  if (tile != "auto") return std::stoi(tile.substr(tile.find('x') + 1));
-  if (selection.text("promote") == "never") return 256;
-  return selection.text("blocks") == "1x128" ? 128 : 192;
+bool promotes(const harness::Selection& selection) {
+  return selection.text("promote") != "never";
 }
-
-/// A kernel, and what chooses it.
-struct Variant {
-  Fp8 type_a, type_b;
-  int tile_n;
-  bool promoted, traced;
-  harness::Break broken;  ///< without a name for a right kernel
-  Kernel kernel;
-};
 
 template <Fp8 A, Fp8 B, int tile_n, bool promoted, Break broken = Break::none, bool traced = false>
-Variant variant(std::string name = "", std::string breaks = "") {
-  return {A,
-          B,
-          tile_n,
-          promoted,
-          traced,
-          {std::move(name), std::move(breaks)},
-          gemm_fp8<A, B, tile_n, promoted, broken, traced>};
-}
-
-template <int tile_n, bool promoted, Break broken = Break::none, bool traced = false>
-Variant e4m3_variant(std::string name = "", std::string breaks = "") {
-  return variant<Fp8::e4m3, Fp8::e4m3, tile_n, promoted, broken, traced>(name, breaks);
-}
-
-/// Every combination of types with --tile auto, every tile of e4m3 times e4m3, and what is broken.
-std::vector<Variant> variants() {
-  std::vector<Variant> list = {
-      e4m3_variant<256, true>(),
-      e4m3_variant<192, false>(),
-      e4m3_variant<128, false>(),
-      e4m3_variant<256, false, Break::none, true>(),
-      e4m3_variant<192, true, Break::none, true>(),
-      e4m3_variant<192, true, Break::promote_in_flight>(
-          "promote-in-flight", "adds the sums of the tensor cores without having waited for them"),
-      e4m3_variant<192, true, Break::added_twice>(
-          "added-twice", "adds twice the sums of all intervals but the first"),
-      e4m3_variant<256, false, Break::wide_step>(
-          "wide-step",
-          "goes through a k-tile in steps of 64 bytes, as if 32 elements of fp8 were as long as of "
-          "bf16"),
-      e4m3_variant<256, false, Break::other_row>(
-          "other-row", "scales each row by the factor of the one 8 above or below"),
-      e4m3_variant<256, false, Break::amax_of_output>(
-          "amax-of-output", "takes the amax of what is stored, scale_d included"),
-      e4m3_variant<256, false, Break::amax_of_padding>("amax-of-padding",
-                                                       "takes what lies outside D into the amax"),
-      e4m3_variant<256, false, Break::lane_blocks>(
-          "lane-blocks", "takes a lane's own eighth of a block for the block")};
-  const auto add = [&]<Fp8 A, Fp8 B>() {
-    list.push_back(variant<A, B, 256, false>());
-    list.push_back(variant<A, B, 192, true>());
-    list.push_back(variant<A, B, 128, true>());
-  };
-  add.operator()<Fp8::e4m3, Fp8::e4m3>();
-  add.operator()<Fp8::e4m3, Fp8::e5m2>();
-  add.operator()<Fp8::e5m2, Fp8::e4m3>();
-  add.operator()<Fp8::e5m2, Fp8::e5m2>();
-  return list;
-}
-
-std::vector<harness::Break> breaks() {
-  std::vector<harness::Break> list;
-  for (const Variant& each : variants()) {
-    if (!each.broken.name.empty()) list.push_back(each.broken);
+harness::Launch prepare(device::Device& device, const ScaledProblem& p,
+                        const harness::Selection& selection) {
+  if (promoted != promotes(selection)) {
+    throw harness::UsageError(promoted ? "This variant promotes: take --promote 1, 2, 4 or 8."
+                                       : "This variant does not promote: take --promote never.");
   }
-  return list;
-}
-
-Kernel kernel_for(const ScaledProblem& p, const harness::Selection& selection) {
-  const int tile_n = tile_n_of(selection);
-  const bool promoted = selection.text("promote") != "never";
   if (p.blocks == BlockScales::fp32_128 && tile_n == 192) {
     throw harness::UsageError(
         "--blocks 1x128 needs tiles of whole blocks: take --tile 128x128 or 128x256.");
   }
-  for (const Variant& each : variants()) {
-    if (each.type_a == p.type_a && each.type_b == p.type_b && each.tile_n == tile_n &&
-        each.promoted == promoted && each.traced == selection.traced() &&
-        each.broken.name == selection.broken()) {
-      return each.kernel;
-    }
-  }
-  throw harness::UsageError(
-      "There is no kernel for these flags together: --tile, --break and --trace run with e4m3 "
-      "times e4m3, --break and --trace with --tile auto, and --break promote-in-flight and "
-      "added-twice with --promote, the others without.");
-}
-
-harness::Launch prepare(device::Device& device, const ScaledProblem& p,
-                        const harness::Selection& selection) {
-  const int tile_n = tile_n_of(selection);
   const int sms = device.properties().sm_count;
   const TileOrder order = gemm::choose_order((p.m + tile_m - 1) / tile_m,
                                              (p.n + tile_n - 1) / tile_n, tile_m, tile_n, sms);
   const device::LaunchShape shape{.grid = {static_cast<unsigned>(std::min(order.tiles(), sms))},
                                   .block = {threads},
-                                  .shared_bytes = static_cast<std::size_t>(shared_bytes(tile_n))};
-  const Kernel kernel = kernel_for(p, selection);
+                                  .shared_bytes = shared_bytes(tile_n)};
   const CUtensorMap map_a = gemm::operand_map(device, "A", p.a, p.m, p.k, p.lda, tile_m);
   const CUtensorMap map_b = gemm::operand_map(device, "B", p.b, p.n, p.k, p.ldb, tile_n);
   const CUtensorMap map_d = gemm::output_map(device, p);
-  const std::string& promote = selection.text("promote");
-  const int interval = promote == "never" ? 0 : selection.number("promote");
+  const int interval = promoted ? selection.number("promote") : 0;
   const gemm::Timeline timeline = selection.timeline();
   return [=, &device] {
-    device.launch(shape, kernel, map_a, map_b, map_d, p, order, interval, timeline);
+    device.launch(shape, gemm_fp8<A, B, tile_n, promoted, broken, traced>, map_a, map_b, map_d, p,
+                  order, interval, timeline);
   };
 }
+
+/// Columns of a tile: as many as the registers hold, once the sums or twice.
+int tile_n_of(const harness::Selection& selection) {
+  const std::string& tile = selection.text("tile");
+  if (tile != "auto") return std::stoi(tile.substr(tile.find('x') + 1));
+  if (!promotes(selection)) return 256;
+  return selection.text("blocks") == "1x128" ? 128 : 192;
+}
+
+/// --tile auto.
+template <Fp8 A, Fp8 B>
+harness::Launch prepare_auto(device::Device& device, const ScaledProblem& p,
+                             const harness::Selection& selection) {
+  const int tile_n = tile_n_of(selection);
+  const auto prepare_it = tile_n == 256   ? prepare<A, B, 256, false>
+                          : tile_n == 192 ? prepare<A, B, 192, true>
+                                          : prepare<A, B, 128, true>;
+  return prepare_it(device, p, selection);
+}
+
+/// e4m3 times e4m3, promoted or not.
+template <int tile_n, int promoted_tile_n = tile_n, bool traced = false>
+harness::Launch prepare_e4m3(device::Device& device, const ScaledProblem& p,
+                             const harness::Selection& selection) {
+  constexpr Fp8 e4m3 = Fp8::e4m3;
+  const auto prepare_it = promotes(selection)
+                              ? prepare<e4m3, e4m3, promoted_tile_n, true, Break::none, traced>
+                              : prepare<e4m3, e4m3, tile_n, false, Break::none, traced>;
+  return prepare_it(device, p, selection);
+}
+
+template <Break broken, bool promoted>
+constexpr auto prepare_broken =
+    prepare<Fp8::e4m3, Fp8::e4m3, promoted ? 192 : 256, promoted, broken>;
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  constexpr Fp8 e4m3 = Fp8::e4m3, e5m2 = Fp8::e5m2;
+  const harness::VariantsOf<const ScaledProblem&> variants{
+      {"--type-a e4m3 --type-b e4m3 --tile auto", prepare_auto<e4m3, e4m3>},
+      {"--type-b e5m2", prepare_auto<e4m3, e5m2>},
+      {"--type-a e5m2", prepare_auto<e5m2, e4m3>},
+      {"--type-a e5m2 --type-b e5m2", prepare_auto<e5m2, e5m2>},
+      {"--tile 128x256", prepare_e4m3<256>},
+      {"--tile 128x192", prepare_e4m3<192>},
+      {"--tile 128x128", prepare_e4m3<128>},
+      {"--trace", prepare_e4m3<256, 192, true>},
+      {"--break promote-in-flight", prepare_broken<Break::promote_in_flight, true>,
+       "adds the sums of the tensor cores without having waited for them"},
+      {"--break added-twice", prepare_broken<Break::added_twice, true>,
+       "adds twice the sums of all intervals but the first"},
+      {"--break wide-step", prepare_broken<Break::wide_step, false>,
+       "goes through a k-tile in steps of 64 bytes, as if 32 elements of fp8 were as long as of "
+       "bf16"},
+      {"--break other-row", prepare_broken<Break::other_row, false>,
+       "scales each row by the factor of the one 8 above or below"},
+      {"--break amax-of-output", prepare_broken<Break::amax_of_output, false>,
+       "takes the amax of what is stored, scale_d included"},
+      {"--break amax-of-padding", prepare_broken<Break::amax_of_padding, false>,
+       "takes what lies outside D into the amax"},
+      {"--break lane-blocks", prepare_broken<Break::lane_blocks, false>,
+       "takes a lane's own eighth of a block for the block"}};
   std::vector<harness::Knob> knobs = harness::fp8_knobs();
   knobs.push_back(
       {"tile",
@@ -493,15 +422,15 @@ int main(int argc, char** argv) {
       .pitch_multiple = harness::fp8_pitch_multiple,
       .likely_wait = "`full` or `empty` of the ring",
       .knobs = knobs,
-      .breaks = breaks(),
+      .breaks = variants.breaks(),
       .tracks = {"producer", "consumer 0", "consumer 1"},
       .tile =
           [](const harness::Selection& selection) {
             return harness::Tile{tile_m, tile_n_of(selection)};
           },
       .experiment =
-          [](device::Device& device, const harness::Options& options) {
-            return harness::fp8_experiment(device, options, prepare);
+          [&](device::Device& device, const harness::Options& options) {
+            return harness::fp8_experiment(device, options, variants);
           },
   };
   return harness::run(lesson, argc, argv);

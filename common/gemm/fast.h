@@ -13,9 +13,6 @@ namespace gemm {
 /// Instructions of the GPU, and what stands for them on the host.
 struct Fast {
 #ifdef __CUDA_ARCH__
-  __device__ static float exp2(float x) {
-    return ptx::exp2_approx(x);
-  }
   __device__ static float exp2_ftz(float x) {
     return ptx::exp2_approx_ftz(x);
   }
@@ -29,9 +26,6 @@ struct Fast {
     return ptx::min_or_nan(a, b);
   }
 #else
-  HOST_DEVICE static float exp2(float x) {
-    return std::exp2(x);
-  }
   HOST_DEVICE static float exp2_ftz(float x) {
     return x < -126 ? 0 : std::exp2(x);
   }

@@ -124,4 +124,47 @@ __device__ inline void store_factor(const ScaledProblem& p, int row, int column,
   }
 }
 
+/// The largest |z| of a row, `width` columns from z on; four lanes hold it, and all get the answer.
+/// NaN is left out: it stays in D, and shall not take its neighbours with it. If not `whole`, each
+/// gets its own quarter's answer: a broken variant's.
+template <bool whole, int width>
+__device__ inline float block_amax(const float* z, int half) {
+  float amax = 0;
+#pragma unroll
+  for (int i = 0; i < width / 4; ++i) {
+    amax = fmaxf(amax, fabsf(z[i / 2 * 4 + half * 2 + i % 2]));
+  }
+  if constexpr (whole) {
+    amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, 1));
+    amax = fmaxf(amax, __shfl_xor_sync(~0u, amax, 2));
+  }
+  return fminf(amax, FLT_MAX);
+}
+
+/// What z is multiplied by before it is rounded: by row half, and by 32 columns of a chunk.
+using Multipliers = float[2][2];
+
+/// Computes and stores the factors of the blocks in a chunk, or in this one and the next.
+template <bool whole, BlockScales blocks>
+__device__ inline void scale_blocks(Multipliers& multiplier, const float* z, const ScaledProblem& p,
+                                    int row, int column, float largest) {
+  constexpr int width = block_width(blocks);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      if (part == 1 && width > 32) {
+        multiplier[half][1] = multiplier[half][0];
+        continue;
+      }
+      const float factor =
+          block_factor(block_amax<whole, width>(z + 16 * part, half), largest, blocks);
+      multiplier[half][part] = __fdividef(1, factor);
+      if (threadIdx.x % 4 == 0) {
+        store_factor(p, row + accumulator_row() + 8 * half, column + 32 * part, factor);
+      }
+    }
+  }
+}
+
 }  // namespace gemm

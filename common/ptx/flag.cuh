@@ -32,27 +32,6 @@ __device__ inline void add_release(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
-/// Adds to a flag as add_release() does, and returns what it held before, acquired as
-/// load_acquire() does.
-__device__ inline std::uint32_t add_acquire_release(std::uint32_t* flag, std::uint32_t value) {
-  std::uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(flag), "r"(value)
-               : "memory");
-  return before;
-}
-
-/// Adds to a flag and returns what it held before; releases and acquires nothing.
-__device__ inline std::uint32_t add_relaxed(std::uint32_t* flag, std::uint32_t value) {
-  std::uint32_t before;
-  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "l"(flag), "r"(value)
-               : "memory");
-  return before;
-}
-
 /// Counts one more in a flag that goes from 0 to `last` and then to 0 again, and releases as
 /// add_release() does.
 __device__ inline void count_release(std::uint32_t* flag, std::uint32_t last) {

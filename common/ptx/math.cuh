@@ -3,15 +3,8 @@
 
 namespace ptx {
 
-/// 2^x, off by 2 units in the last place at the most. Results below 2^-126 are kept, which costs
-/// ptxas three more instructions. ex2.approx
-__device__ inline float exp2_approx(float x) {
-  float result;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-/// The same, but results below 2^-126 are 0. ex2.approx.ftz
+/// 2^x, off by 2 units in the last place at the most; results below 2^-126 are 0. To keep those
+/// would cost ptxas three more instructions. ex2.approx.ftz
 __device__ inline float exp2_approx_ftz(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
