@@ -1,9 +1,11 @@
 """Draws the roofline that lesson 00 measured, with the lessons and cuBLAS under it.
 
 A problem stands at its arithmetic intensity: FLOPs over compulsory bytes, each input read once and
-D written once. A lesson measured with several knobs stands at its fastest.
+D written once. A lesson measured with several knobs stands at its fastest. Sweeps over M alone are
+left out: their problems stand at nearly the same intensity.
 """
 
+import collections
 import math
 
 import command
@@ -27,9 +29,19 @@ def main():
     command.select(loaded, arguments)
     results.require_one_gpu(loaded.rooflines + loaded.runs)
 
-    picture.save(draw(loaded.rooflines[0], loaded.runs), arguments.output)
+    runs = without_sweeps(loaded.runs)
+    picture.save(draw(loaded.rooflines[0], runs), arguments.output)
     if left_out := loaded.left_out():
         command.say(left_out)
+
+
+def without_sweeps(runs):
+    """The runs but for those of problems with the same N and K at four sizes of M or more."""
+    swept = collections.defaultdict(set)
+    for run in runs:
+        m, *others = run.problem.shape
+        swept[tuple(others)].add(m)
+    return [run for run in runs if len(swept[tuple(run.problem.shape[1:])]) < 4]
 
 
 def draw(roofline, runs):

@@ -206,6 +206,13 @@ class Roofline(PictureTest):
         )  # fmt: skip
         self.assert_tidy(roofline_program.draw(loaded.rooflines[0], loaded.runs))
 
+    def test_sweeps_over_m_are_left_out(self):
+        swept = [gemm(11, "stream_k", (128 * tiles, 256, 4096)) for tiles in range(130, 150)]
+        loaded = self.load(roofline(), *all_lessons(), *swept)
+        runs = roofline_program.without_sweeps(loaded.runs)
+        self.assertEqual({run.problem.shape for run in runs}, set(SHAPES))
+        self.assert_tidy(roofline_program.draw(loaded.rooflines[0], runs))
+
     def test_twenty_lessons(self):
         loaded = self.load(roofline(), *all_lessons())
         self.assert_tidy(roofline_program.draw(loaded.rooflines[0], loaded.runs))
